@@ -140,6 +140,7 @@ def test_searches_and_pipelines_hand_them_down(data):
     assert told.open == 0
 
 
+@pytest.mark.slow
 def test_an_audit_tells_of_its_cells_and_not_of_its_refits(data):
     told, inner = Told(), Told()
     model = PrivateLinearRegression(0.5).set_callbacks(inner)

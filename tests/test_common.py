@@ -1,7 +1,7 @@
 """scikit-learn's own checks of an estimator: all of them, none expected to fail."""
 
 import pytest
-from helpers import assert_scikit_learn_checks_pass
+from helpers import assert_scikit_learn_checks_pass, mostly_slow
 
 from skleak.linear_model import (
     IRFIL,
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.parametrize("cls", mostly_slow(ESTIMATORS))
 def test_scikit_learn_checks(cls):
     assert_scikit_learn_checks_pass(cls())
 

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
@@ -70,7 +71,7 @@ def told(page):
     return {float(n) for n in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", text)}, names
 
 
-@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("name", mostly_slow(FITTED))
 def test_the_diagram_shows_nothing_of_any_record(name, records):
     (X, a), estimator = records, FITTED[name]
     fitted = estimator.fit(X, targets(name, a))

@@ -136,6 +136,7 @@ def _imports(source):
                 yield name, parts[1]
 
 
+@pytest.mark.slow
 def test_imports_go_down():
     faults = []
     for path in MODULES:
@@ -357,6 +358,7 @@ def _names(module):
     return names
 
 
+@pytest.mark.slow
 def test_test_files_import_what_is_there():
     """Doctests ignore files that do not import, and pytest then runs none of their tests."""
     faults = set()

@@ -1,5 +1,6 @@
 """What is public is named, sorted, documented and cheap to import."""
 
+import pytest
 import importlib
 import inspect
 import pkgutil
@@ -154,6 +155,7 @@ def _run(code):
     ).stdout.strip()
 
 
+@pytest.mark.slow
 def test_what_front_doors_import():
     """The root nothing heavy, models no extras, and networks no torch."""
     steps = (
@@ -169,6 +171,7 @@ def test_what_front_doors_import():
     assert "torch" not in networks
 
 
+@pytest.mark.slow
 def test_bounds_need_only_numpy_and_scipy():
     code = (
         "import sys, skleak.bounds; print([m for m in ('sklearn', 'pandas') if m in sys.modules])"

@@ -205,6 +205,7 @@ def attack(functions):
     return found, raised
 
 
+@pytest.mark.slow
 def test_no_entry_point_quotes_a_value():
     found, raised = attack(entries())
     assert not found

@@ -173,6 +173,7 @@ def test_makers_killed_at_random_moments_leave_no_ledger_without_its_ceiling(pat
             file.unlink()
 
 
+@pytest.mark.slow
 def test_a_process_killed_inside_its_transaction_leaves_no_row_and_no_lock(path, start):
     ledger = LeakageLedger(path)
     ledger.record("a", [2.0, 1.0], mu=2.0)

@@ -196,7 +196,15 @@ class TestMuUpToADelta:
     @pytest.mark.parametrize("n_steps", mostly_slow([1, 2]))
     @pytest.mark.parametrize(
         "rate, distance, delta",
-        [(0.01, 1.0, 1e-6), (0.2, 1.0, 1e-3), (0.5, 2.0, 1e-8), (0.9, 1.0, 1e-5), (1.0, 0.5, 1e-6)],
+        mostly_slow(
+            [
+                (0.01, 1.0, 1e-6),
+                (0.2, 1.0, 1e-3),
+                (0.5, 2.0, 1e-8),
+                (0.9, 1.0, 1e-5),
+                (1.0, 0.5, 1e-6),
+            ]
+        ),
     )
     def test_no_test_has_more(self, rate, distance, delta, n_steps):
         mu = subsampled_gaussian_mu(1.0 / distance, rate, n_steps, delta, relation="replace")
@@ -207,6 +215,7 @@ class TestMuUpToADelta:
         assert np.any(curve > self.allowed(0.97 * mu, delta))
         assert mu <= 2.0 * distance * np.sqrt(n_steps) * 1.001
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("dp")
     def test_batches_of_a_fixed_size_and_the_other_relation(self):
         by_size = subsampled_gaussian_mu(2.0, 0.1, 2, 1e-6, relation="replace", sampling="fixed")
@@ -220,7 +229,7 @@ class TestMuUpToADelta:
             assert np.all(self.curve(laws) <= self.allowed(mu, 1e-6) + 1e-13)
 
     @pytest.mark.usefixtures("dp")
-    @pytest.mark.parametrize("ratio", [0.02, 0.1])
+    @pytest.mark.parametrize("ratio", mostly_slow([0.02, 0.1]))
     def test_noise_on_a_grid(self, ratio):
         """Every number that discrete noise can give, with gradients of whole steps."""
         k, shift, delta = np.arange(-int(30 / ratio), int(30 / ratio) + 1), int(1.0 / ratio), 1e-6
@@ -265,6 +274,7 @@ class TestMuUpToADelta:
             # The curves here are coarser, and err upward by about 0.001.
             assert both * 0.998 <= spent <= 1.25 * both
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("dp")
     def test_where_round_off_hides_the_curve_there_is_none(self):
         assert subsampled_gaussian_mu(1e-2, 0.2, 2, 1e-6) == np.inf

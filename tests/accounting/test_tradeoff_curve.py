@@ -13,6 +13,7 @@ from skleak.bounds import curve_advantage, dp_advantage, gdp_advantage
 RATES = np.array([1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9])
 
 
+@pytest.mark.slow
 def test_a_profile_gives_the_curve_from_below():
     for mu in (1e-3, 0.05, 1.0, 4.0):
         alpha, beta = tradeoff_curve(lambda epsilon, mu=mu: gaussian_delta(mu, epsilon))

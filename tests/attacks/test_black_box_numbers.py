@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -110,7 +111,7 @@ def test_no_classifier_makes_the_attack_worse_than_guessing(model):
                 check_not_worse(model, X, y, column, criterion)
 
 
-@pytest.mark.parametrize("model", [REGRESSORS[k] for k in (0, 2, 3)], ids=name_of)
+@pytest.mark.parametrize("model", mostly_slow([REGRESSORS[k] for k in (0, 2, 3)]), ids=name_of)
 def test_steps_are_found_as_well_as_by_a_fine_grid_search(model):
     """The values whose answer is the target itself: no interpolation leads there."""
     data = load_diabetes(as_frame=True, scaled=False)
@@ -178,6 +179,7 @@ def test_smoothness_is_told_by_values_that_are_held_out():
     assert not is_smooth(np.where(nodes > 0.5, -np.inf, 0.0), np.zeros(len(HELD_OUT)))
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_number_in_a_classifier_needs_no_values():
     """Neither attack sends its reader to the other."""
     X, y = load_iris(return_X_y=True)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.dummy import DummyClassifier
@@ -52,7 +53,7 @@ def _labels(y):
     return np.where(y > np.median(y), "high", "low")
 
 
-@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("labels", mostly_slow([False, True]))
 def test_more_is_right_than_of_either_part(table, labels):
     X, y = table
     model, criterion = FOREST, "performance"
@@ -102,6 +103,7 @@ def test_a_model_that_never_sees_the_secret_adds_nothing(table):
     assert abs(more.mean()) < 0.01
 
 
+@pytest.mark.slow
 def test_secrets_that_nothing_tells_are_not_guessed(rng):
     """Balanced, so that the other records are short of a record's own value."""
     gains = []
@@ -145,7 +147,7 @@ def test_of_reference_records_alone_are_secrets_known(table, labels):
     assert _right(guesses, X[:300]) > 0.45
 
 
-@pytest.mark.parametrize("settings", [{}, {"records": [5, 9, 9]}])
+@pytest.mark.parametrize("settings", mostly_slow([{}, {"records": [5, 9, 9]}]))
 def test_every_target_may_have_releases_of_its_own(table, settings):
     X, y = table
     X, y = X[:40], y[:40]
@@ -190,7 +192,7 @@ def test_few_records_and_values_of_one_carrier(rng):
     assert set(attack.predict(model)) <= set("ABC")
 
 
-@pytest.mark.parametrize("model", [FOREST, RidgeClassifier()])
+@pytest.mark.parametrize("model", mostly_slow([FOREST, RidgeClassifier()]))
 def test_numbers_are_closer_than_by_either_part(table, model):
     X, y = table
     y = _labels(y) if model is not FOREST else y

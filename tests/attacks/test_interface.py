@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.base import clone
 
 from skleak import attacks
@@ -120,7 +121,7 @@ LEARN_NOTHING = {
 }
 
 
-@pytest.mark.parametrize("name", attacks.__all__)
+@pytest.mark.parametrize("name", mostly_slow(attacks.__all__))
 def test_reference_records_are_the_population_or_refused(name):
     X, y, model = _problem()
     attack, known, asked, truth = _case(name)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import every
+from helpers import every, mostly_slow
 from scipy import sparse
 from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
@@ -77,8 +77,8 @@ def test_encodings_are_refits(estimator, fit_intercept, alpha, way, rng):
     assert np.all(error <= way * attack.distances_)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("alpha", [0.0, 1e-2])
+@pytest.mark.parametrize("estimator", mostly_slow(ESTIMATORS))
+@pytest.mark.parametrize("alpha", mostly_slow([0.0, 1e-2]))
 def test_a_record_leaves_with_all_of_its_weight(estimator, alpha, way, rng):
     X, y = make_problem(estimator, rng)
     weights = rng.uniform(0.3, 3.0, size=60)
@@ -121,6 +121,7 @@ def test_a_record_far_off(rng):
     assert attack.distances_.max() > 0.1
 
 
+@pytest.mark.slow
 def test_no_third_derivative_no_short_cut(rng):
     """At zero coefficients the third order vanishes, and the fourth decides."""
     X = rng.normal(size=(30, 2))

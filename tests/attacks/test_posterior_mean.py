@@ -138,6 +138,7 @@ def test_is_the_posterior_mean_over_refits(estimator, rng):
         np.testing.assert_allclose(guesses, expected, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_limits_of_noise(rng):
     X = rng.normal(size=(60, 2))
     y = X @ [1.0, 0.5] + rng.normal(size=60)

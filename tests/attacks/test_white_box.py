@@ -99,6 +99,7 @@ def test_many_classes_are_attacked_too(rng):
     assert attack.score(model, X[:3, 0]) == 1.0
 
 
+@pytest.mark.slow
 def test_preprocessing_can_be_refitted_as_well(make_table, make_pipe):
     X, y = make_table(n=30)
     pipe = make_pipe(PrivateLinearRegression(0.1))

@@ -100,6 +100,7 @@ def test_worker_processes(make_table, make_pipe, rng):
     np.testing.assert_array_equal(anew_together.encodings_, anew.encodings_)
 
 
+@pytest.mark.slow
 def test_refits_of_many_records_are_made_one_after_the_other(monkeypatch, rng):
     """Where blocks of records may have threads: whoever fits may do anything, and joblib is one."""
     monkeypatch.setattr("skleak.utils._blocks._blas_threads", lambda: 2)

@@ -156,6 +156,7 @@ def check_unbounded(auditor, outputs):
     assert 0.0 <= report.results["success"].min() <= report.results["success"].max() <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("cases", ["quick", pytest.param("heavy", marks=pytest.mark.slow)])
 def test_any_model_is_asked(cases):
@@ -220,6 +221,7 @@ def test_a_model_that_learned_the_records_by_heart_tells_the_secret():
         assert (auditor.records_["success_black_box"] == 1.0).all()
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_use_the_secret_tells_nothing():
     X, y = pairs(uses=False)
     for model in (DecisionTreeClassifier(), LabelsOnly(), GaussianNB()):
@@ -336,6 +338,7 @@ def test_a_checkpoint_of_trainings_left_to_chance_goes_on(tmp_path):
     pd.testing.assert_frame_equal(first.results_, second.results_)
 
 
+@pytest.mark.slow
 def test_weights_and_test_records_go_where_they_belong():
     X, _, labels = table()
     weights = np.linspace(0.0, 2.0, len(X))
@@ -360,6 +363,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_what_no_such_audit_can_tell_is_refused():
     X, _, labels = table(30)
     for model, options, message in REFUSED:
@@ -371,6 +375,7 @@ def test_what_no_such_audit_can_tell_is_refused():
     assert quiet.results_["noise_scale"].tolist() == [0.0] * 5
 
 
+@pytest.mark.slow
 def test_margins_by_hand():
     """The curve of the other folds, by its own probabilities, times the prior."""
     rng = np.random.default_rng(3)

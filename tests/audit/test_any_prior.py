@@ -56,6 +56,7 @@ def test_no_prior_exceeds_the_largest_total_variation_of_a_table(rng):
         assert reached == pytest.approx(apart.max(), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_no_prior_exceeds_what_is_stated_of_gaussians(rng):
     grid = np.linspace(-60.0, 60.0, 120_001)
     for _ in range(200):
@@ -127,6 +128,7 @@ def test_largest_distances_are_those_of_all_pairs(rng):
     assert np.isinf(largest_distances(points)[0])
 
 
+@pytest.mark.slow
 def test_tabulated_bounds_are_rounded_up(rng):
     apart, top = np.r_[0.0, 10.0 ** rng.uniform(-4, 1.4, 300), 1e9], rng.uniform(0.5, 1.0, 302)
     top[:3] = 0.5, 1.0, 1.0 - 1e-9
@@ -190,6 +192,7 @@ def test_carriers_of_a_rare_disease_are_found_as_often_as_stated(rng):
     assert row["n_above"] == (records["exposure"] > 0.05).sum() > 0
 
 
+@pytest.mark.slow
 def test_a_ward_narrows_sixteen_diagnoses_to_two(rng):
     n = 160
     diagnosis = np.array([f"d{k:02d}" for k in range(16)])[np.arange(n) % 16]
@@ -217,6 +220,7 @@ def test_a_ward_narrows_sixteen_diagnoses_to_two(rng):
     assert average < 0.3 * worst["advantage_any_prior"]
 
 
+@pytest.mark.slow
 def test_the_smallest_noise_keeps_everyone_and_a_little_less_does_not(rng):
     X, y = rare_disease(rng)
     model = PrivateLogisticRegression(alpha=0.1, random_state=0)
@@ -238,6 +242,7 @@ def test_the_smallest_noise_keeps_everyone_and_a_little_less_does_not(rng):
     assert (curve["above"] > 0.0).equals(curve["noise"] < least)
 
 
+@pytest.mark.slow
 def test_a_model_that_never_sees_the_column_tells_nothing(rng):
     X = pd.DataFrame({"age": rng.normal(size=80), "sex": rng.choice(["f", "m"], 80)})
     y = X["age"] + rng.normal(size=80)
@@ -252,6 +257,7 @@ def test_a_model_that_never_sees_the_column_tells_nothing(rng):
         assert auditor.report_.settings["smallest_noise"] == 0.0
 
 
+@pytest.mark.slow
 def test_noise_that_is_not_as_stated_says_nothing_of_anyone(rng):
     class Half(PrivateLinearRegression):
         def fit(self, X, y, sample_weight=None):
@@ -274,6 +280,7 @@ def test_noise_that_is_not_as_stated_says_nothing_of_anyone(rng):
     assert "curve" not in facts
 
 
+@pytest.mark.slow
 def test_every_record_of_many_is_judged(rng):
     n = 45_000
     X = pd.DataFrame({"age": rng.normal(size=n), "sex": rng.integers(0, 2, n)})
@@ -285,6 +292,7 @@ def test_every_record_of_many_is_judged(rng):
     assert not auditor.records_[columns].isna().any(axis=None)
 
 
+@pytest.mark.slow
 def test_the_curve_of_private_sgd_holds_for_everyone(rng):
     X = pd.DataFrame({"age": rng.normal(size=60), "sex": rng.integers(0, 2, 60).astype(float)})
     y = (X["age"] + X["sex"] > 0.5).astype(int)
@@ -309,6 +317,7 @@ def test_the_curve_of_private_sgd_holds_for_everyone(rng):
         assert len(facts["curve"]["noise"]) == 12
 
 
+@pytest.mark.slow
 def test_membership_is_judged_by_the_farthest_of_all_releases(rng):
     X = pd.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40)})
     y = X["a"] + rng.normal(size=40)

@@ -80,6 +80,7 @@ def same(first, second):
     pd.testing.assert_frame_equal(first.records_, second.records_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 1))
 @pytest.mark.parametrize("attribute", mostly_slow(["gene", "sex"], 0))
 def test_tables_of_categories(attribute, secrets, rng):
@@ -369,6 +370,7 @@ def test_cramer_rao_bounds_of_reweighted_models_count_the_weights(rng):
     np.testing.assert_allclose(records["cramer_rao"][:24], expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_counts(rng):
     X, y = make_table(rng)
     y = rng.poisson(np.exp(0.3 * y))
@@ -560,6 +562,7 @@ def test_choice_of_bounds(bounds, rng):
         assert set(auditor.results_["verdict"]) == {VACUOUS}
 
 
+@pytest.mark.slow
 def test_report_and_partial_results(rng):
     X, y = make_table(rng)
     auditor = audit(X, y)

@@ -14,6 +14,7 @@ def channel(rng):
     return encodings, prior
 
 
+@pytest.mark.slow
 def test_equal_the_table_of_the_channel(channel):
     encodings, prior = channel
     found = success_bounds(encodings, prior, 0.7, list(BOUNDS))
@@ -36,6 +37,7 @@ def test_a_part_equals_the_whole(names, channel):
         np.testing.assert_allclose(part[name], whole[name], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_all_bound_the_best_attack_by_simulation(channel, rng):
     encodings, prior = channel
     bounds = success_bounds(encodings, prior, 0.7, list(BOUNDS))
@@ -51,6 +53,7 @@ def test_all_bound_the_best_attack_by_simulation(channel, rng):
             assert bounds[name][i] > hits.mean() - error
 
 
+@pytest.mark.slow
 def test_certain_priors_and_no_noise_leave_nothing_to_bound(channel):
     encodings, prior = channel
     assert all(

@@ -64,7 +64,7 @@ def releases(rng, n, p, fault=None):
 
 
 @pytest.mark.parametrize("p", mostly_slow(SIZES, 1))
-@pytest.mark.parametrize("fault", [*FAULTS, "a pair", "a pair, half"])
+@pytest.mark.parametrize("fault", mostly_slow([*FAULTS, "a pair", "a pair, half"]))
 def test_planted_faults_are_found(fault, p, rng):
     """Each 37 times of 40: at the power that is stated fewer are found six times in 10,000."""
     center = np.full(p, CENTER)
@@ -159,6 +159,7 @@ def test_correlations_of_the_size_stated_are_found_as_often_as_stated(rng):
     assert abs(found.mean() - POWER) < 0.01
 
 
+@pytest.mark.slow
 def test_the_odds_are_a_likelihood_over_that_of_normal_draws(rng):
     """They have mean 1 under normal draws, whatever is seen before: summed and integrated."""
     for mixture in _mixtures():

@@ -83,12 +83,14 @@ def test_other_cells_finish_when_an_attack_fails(data):
     pd.testing.assert_frame_equal(table, kept.reset_index(drop=True))
 
 
+@pytest.mark.slow
 def test_the_error_says_what_went_wrong(data):
     with pytest.warns(IncompleteAuditWarning) as caught, pytest.raises(ValueError, match="guess"):
         make(Counting(fail_at=NOISE)).fit(*data)
     assert "Call `fit` again" not in str(caught[0].message)
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_is_finished(data):
     auditor = make(Counting(fail_at=[0.1], error=KeyboardInterrupt))
     interrupted(auditor, data, KeyboardInterrupt)
@@ -206,6 +208,7 @@ def test_checkpoints_of_other_audits_are_refused(data, tmp_path):
         assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_column_named_as_a_position_is_another_one(data, tmp_path):
     X, y = data
     X = pd.DataFrame(X, columns=["1", *map(str, range(2, X.shape[1] + 1))])
@@ -346,6 +349,7 @@ def test_a_full_disk_does_not_end_the_audit(data, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_is_not_in_the_file_is_not_promised(data, tmp_path, monkeypatch):
     def full(file, **arrays):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy import stats
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
@@ -41,6 +42,7 @@ def _rows(auditor):
     return auditor.results_.set_index(["noise_scale", "attack"])
 
 
+@pytest.mark.slow
 def test_what_the_model_adds_is_paired_with_imputation(people):
     X, y = people
     model = _encoded(RandomForestRegressor(20, random_state=0))
@@ -61,6 +63,7 @@ def test_what_the_model_adds_is_paired_with_imputation(people):
     assert table.drop(index="combined")[ADDED].isna().all(axis=None)
 
 
+@pytest.mark.slow
 def test_secrets_that_are_drawn_leave_it_to_those_that_are(people):
     X, y = people
     model = _encoded(PrivateLinearRegression())
@@ -87,6 +90,7 @@ def test_secrets_that_are_drawn_leave_it_to_those_that_are(people):
         assert facts[0] == facts[1], noise
 
 
+@pytest.mark.slow
 def test_a_model_that_drops_the_column_adds_nothing(people):
     X, y = people
     blind = make_pipeline(FunctionTransformer(_without), RandomForestRegressor(10, random_state=0))
@@ -98,6 +102,7 @@ def _without(table):
     return table.drop(columns="gene")
 
 
+@pytest.mark.slow
 def test_of_numbers_it_adds_shares_of_the_error(people):
     X, y = people
     model = PrivateLinearRegression()
@@ -108,7 +113,7 @@ def test_of_numbers_it_adds_shares_of_the_error(people):
     assert table.loc["combined", "verdict"] == INCOMPARABLE
 
 
-@pytest.mark.parametrize("secrets", ["drawn", "actual"])
+@pytest.mark.parametrize("secrets", mostly_slow(["drawn", "actual"]))
 def test_carriers_of_a_value_are_counted(people, secrets):
     X, y = people
     model = _encoded(PrivateLinearRegression())
@@ -128,6 +133,7 @@ def test_carriers_of_a_value_are_counted(people, secrets):
         auditor.set_params(rare_value="other").fit(X, y)
 
 
+@pytest.mark.slow
 def test_values_of_two_carriers_are_not_counted(people):
     X, y = people
     X = X.assign(gene=np.where(np.arange(300) < 2, "single", X["gene"]))
@@ -158,6 +164,7 @@ def test_thresholds_of_releases_by_a_loop(rng):
     assert np.isnan([*found_columns({}, 0.95).values()]).all()
 
 
+@pytest.mark.slow
 def test_intervals_hold_what_gaussian_scores_find(rng):
     """Scores N(2, 1) of 40 carriers, N(0, 1) of 4,000 others, in one release or in several."""
     truth = stats.norm.sf(stats.norm.isf(0.01) - 2.0)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from helpers import mostly_slow
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
@@ -58,6 +59,7 @@ def test_parameters_are_stored_as_they_are():
     assert repr(auditor).startswith("LeakageAuditor(")
 
 
+@pytest.mark.slow
 def test_nothing_is_changed(data):
     X, y = data
     auditor = make(values=["A", "B", "C"], prior=np.full(3, 1 / 3), records=[1, 2])
@@ -73,6 +75,7 @@ def test_nothing_is_changed(data):
     assert not hasattr(auditor.estimator[0], "transformers_")
 
 
+@pytest.mark.slow
 def test_read_only_arrays_are_enough(data):
     X = np.column_stack([data[0]["sex"] == "f", data[0]["age"]]).astype(float)
     y = data[1].copy()
@@ -129,6 +132,7 @@ def test_forms_of_the_input(data):
     pd.testing.assert_frame_equal(first.results_, make().fit(X, pl.Series(y)).results_)
 
 
+@pytest.mark.slow
 def test_column_names_of_another_kind_are_no_names(data):
     X, y = data
     X = X.set_axis([10, 20, 30], axis=1)
@@ -188,7 +192,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", mostly_slow(WRONG))
 def test_wrong_parameters(name, data):
     options, error, message = WRONG[name]
     with pytest.raises(error, match=message):
@@ -256,6 +260,7 @@ class KnowsAnotherColumn(BaseEstimator):
         return np.tile(self.guess_, (len(released), 1))
 
 
+@pytest.mark.slow
 def test_a_wrong_prior_is_found(rng):
     """All others say that the secret follows from a column; the stated prior denies it."""
     n = 100

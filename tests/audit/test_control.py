@@ -67,6 +67,7 @@ def memorizer(rng, n=500, correlated=0.0):
     return pipe_of(DecisionTreeClassifier(random_state=0)).fit(*data[:2]), data
 
 
+@pytest.mark.slow
 def test_a_model_that_memorises_leaks(rng):
     pipe, data = memorizer(rng)
     attack = BlackBoxAttributeInference(pipe, "gene", criterion="proba")
@@ -89,6 +90,7 @@ def test_a_model_that_memorises_leaks(rng):
     assert not hasattr(attack, "values_")
 
 
+@pytest.mark.slow
 def test_what_is_known_of_the_population_is_no_leakage(rng):
     """A model of the population tells the secret of everybody, whether trained on or not."""
     X, _ = people(rng, 800)
@@ -383,6 +385,7 @@ def test_a_sample_that_differs_is_said(rng):
     assert backwards.attrs["verdict"] == "the samples differ"
 
 
+@pytest.mark.slow
 def test_an_attack_of_the_users(rng):
     pipe, data = memorizer(rng, 120)
 
@@ -409,6 +412,7 @@ def test_an_attack_of_the_users(rng):
         attribute_gain(Short(), [pipe, pipe], *data)
 
 
+@pytest.mark.slow
 def test_targets_and_the_target_as_secret(rng):
     pipe, data = memorizer(rng, 120)
     attack = BlackBoxAttributeInference(pipe, "gene", criterion="proba", records=slice(10))
@@ -421,6 +425,7 @@ def test_targets_and_the_target_as_secret(rng):
     assert gain.attrs["n_control"] == 60
 
 
+@pytest.mark.slow
 def test_a_table_of_all_quantities(rng):
     pipe, data = memorizer(rng, 300)
     attack = BlackBoxAttributeInference(pipe, "gene", criterion="proba")
@@ -442,12 +447,14 @@ def test_a_table_of_all_quantities(rng):
     }
 
 
+@pytest.mark.slow
 def test_one_record_bounds_no_mean_of_numbers():
     X = np.column_stack([np.linspace(0.0, 1.0, 100), np.ones(100)])
     gain = attribute_gain(PriorAttack(0, records=[3]), None, *halves(X, np.ones(100)))
     assert (gain.low["training"], gain.high["training"]) == (-np.inf, np.inf)
 
 
+@pytest.mark.slow
 def test_errors(rng):
     pipe, (X, y, control, y_control) = memorizer(rng, 120)
     attack = BlackBoxAttributeInference(pipe, "gene", criterion="proba")

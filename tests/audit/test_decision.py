@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import exhaustive
+from helpers import exhaustive, mostly_slow
 from scipy import stats
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
@@ -138,6 +138,7 @@ def test_the_tables_confirm_the_first_sentence(seed):
     assert {"everyone", "not_kept", "not_known"} <= statuses
 
 
+@pytest.mark.slow
 def test_the_tables_confirm_the_first_sentence_of_made_up_reports(make_audit):
     for kind in ("categorical", "numeric", "record"):
         for noise in ((1e-3, 1e-1), (1e-5,), (1e-1,)):
@@ -146,7 +147,9 @@ def test_the_tables_confirm_the_first_sentence_of_made_up_reports(make_audit):
                 confirm(make_audit(kind, bounds=bounds, **made))
 
 
-@pytest.mark.parametrize("n_above, verdict", [(0, "everyone"), (2, "all_but"), (30, "not_kept")])
+@pytest.mark.parametrize(
+    "n_above, verdict", mostly_slow([(0, "everyone"), (2, "all_but"), (30, "not_kept")])
+)
 def test_everyone_is_decided_on_and_not_a_mean(make_audit, n_above, verdict):
     report = make_audit(noise=(1e-2,), n_records=40)
     gain = np.full(40, 0.001)
@@ -176,7 +179,7 @@ def test_what_is_unknown_of_a_record_is_not_kept_for_it(make_audit):
     assert not report.decision(of="average")["passes"]
 
 
-@pytest.mark.parametrize("n_above", [0, 1])
+@pytest.mark.parametrize("n_above", mostly_slow([0, 1]))
 def test_a_sample_never_keeps_for_everyone(make_audit, n_above):
     report = make_audit(noise=(1e-2,), sampled=True)
     gain = np.full(40, 0.001)
@@ -210,6 +213,7 @@ def test_attacks_refute_and_never_keep(make_audit):
     assert {level["verdict"] for level in known.decision()["levels"]} == {"not_known"}
 
 
+@pytest.mark.slow
 def test_a_noise_at_which_a_constant_does_better_is_said_to_be(make_audit):
     made = {"smallest_noise": 15.0, "smallest_noise_utility": 0.08, "constant_utility": 0.1}
     report = make_audit(noise=(1e-4,), **made)
@@ -247,6 +251,7 @@ def test_a_person_is_what_the_records_say(make_audit):
         report.person("nobody")
 
 
+@pytest.mark.slow
 def test_whether_membership_of_a_person_shows():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)), rng.choice(["no", "yes"], 40)
@@ -308,6 +313,7 @@ def test_a_limit_is_written_with_all_its_digits():
         assert limit_text(limit) == text
 
 
+@pytest.mark.slow
 def test_columns_that_determine_a_secret_are_named():
     rng = np.random.default_rng(0)
     n, gene = 90, rng.integers(0, 3, 90)

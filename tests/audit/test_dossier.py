@@ -72,7 +72,7 @@ def test_it_never_says_that_a_model_is_that(reports, kind, text):
         assert not re.search(r"\b(compliant|safe|certif\w+)\b", told.lower())
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", mostly_slow(TEXTS))
 @pytest.mark.parametrize("kind", mostly_slow(KINDS, 0, 3))
 def test_it_names_nobody(people, reports, kind, text):
     X, y = people
@@ -138,6 +138,7 @@ def test_bad_input_is_told(reports):
         empty.to_dossier("edpb")
 
 
+@pytest.mark.slow
 def test_where_nothing_is_bounded_nothing_says_that_a_bound_holds(people):
     """Of models without noise, also where their members are attacked."""
     X, y = people

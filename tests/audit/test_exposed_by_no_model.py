@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.dummy import DummyRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -44,7 +45,7 @@ def test_a_model_without_noise_is_asked_once(report):
     assert "release is counted" not in text
 
 
-@pytest.mark.parametrize("seed", [101, 105, 107])
+@pytest.mark.parametrize("seed", mostly_slow([101, 105, 107]))
 def test_a_constant_reveals_no_number(seed):
     """By chance the others teach an attack something about sixty people."""
     rng = np.random.default_rng(seed)
@@ -55,6 +56,7 @@ def test_a_constant_reveals_no_number(seed):
     assert found.report_.decision()["verdict"] == "not_known"
 
 
+@pytest.mark.slow
 def test_a_tree_that_remembers_is_shown_to():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"sex": np.arange(60) % 2, "age": rng.normal(size=60)})

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -29,6 +30,7 @@ def audited(X, y, attribute, *, before=None, **options):
     return LeakageAuditor(model, attribute, **options).fit(X, y).report_
 
 
+@pytest.mark.slow
 def test_a_flag_of_some_numbers_is_seen(people):
     X, y = people
     X.loc[0, "age"] = 1000.0
@@ -46,6 +48,7 @@ def test_a_flag_of_some_numbers_is_seen(people):
     assert report.decision()["verdict"] != "unseen"
 
 
+@pytest.mark.slow
 def test_rows_of_a_person_are_not_called_people(people):
     X, y = people
     rows = np.repeat(np.arange(20), 5)
@@ -60,6 +63,7 @@ def test_rows_of_a_person_are_not_called_people(people):
     assert "row" not in alone[0]
 
 
+@pytest.mark.slow
 def test_rows_of_a_person_outside_memory_are_not_called_people(people, tmp_path):
     pytest.importorskip("pyarrow")
     X, y = people
@@ -73,6 +77,7 @@ def test_rows_of_a_person_outside_memory_are_not_called_people(people, tmp_path)
         assert ("row" in found.findings[0]) == (name == "again")
 
 
+@pytest.mark.slow
 def test_noise_from_a_seed_is_told(people):
     assert any("random_state" in text for text in audited(*people, "sex", random_state=0).findings)
     assert not any("random_state" in text for text in audited(*people, "sex").findings)
@@ -86,9 +91,11 @@ def test_whole_records_of_categories_in_a_frame(people):
     assert "but the target" in report.findings[0]
 
 
-@pytest.mark.parametrize("kind", ["numeric", "categorical", "record", "membership"])
-@pytest.mark.parametrize("verdict", ["everyone", "all_but", "average", "not_kept", "sample"])
-@pytest.mark.parametrize("repeated", [None, {"rows": 9, "by": "index"}])
+@pytest.mark.parametrize("kind", mostly_slow(["numeric", "categorical", "record", "membership"]))
+@pytest.mark.parametrize(
+    "verdict", mostly_slow(["everyone", "all_but", "average", "not_kept", "sample"])
+)
+@pytest.mark.parametrize("repeated", mostly_slow([None, {"rows": 9, "by": "index"}]))
 def test_forty_words_at_most(people, kind, verdict, repeated):
     """Of samples, too."""
     facts = dict(audited(*people, "age")._said)
@@ -102,6 +109,7 @@ def test_forty_words_at_most(people, kind, verdict, repeated):
         assert "drawn" not in first
 
 
+@pytest.mark.slow
 def test_noise_that_is_recommended_is_enough_as_it_reads(people):
     X, y = people
     report = audited(X, y, "sex", noise_scales=[0.01])
@@ -112,6 +120,7 @@ def test_noise_that_is_recommended_is_enough_as_it_reads(people):
     assert audited(X, y, "sex", noise_scales=[noise]).decision()["passes"]
 
 
+@pytest.mark.slow
 def test_noise_for_everyone_is_recommended_for_no_sample(people):
     X, y = people
     y = y + 9.0 * (np.arange(40) == 39)  # who is not attacked needs more noise than the others
@@ -123,6 +132,7 @@ def test_noise_for_everyone_is_recommended_for_no_sample(people):
         assert whom in " ".join(told)
 
 
+@pytest.mark.slow
 def test_members_of_other_releases_are_not_promised_anything():
     rng = np.random.default_rng(11)
     X = pd.DataFrame({"age": rng.normal(size=60), "rare": 1.0 * (np.arange(60) < 1)})
@@ -139,6 +149,7 @@ def test_members_of_other_releases_are_not_promised_anything():
     assert all("the training data of 5 releases with more" in r.findings[0] for r in again)
 
 
+@pytest.mark.slow
 def test_a_share_of_people_is_met_up_to_rounding(people):
     report = audited(*people, "sex", noise_scales=[0.5])
     gains = report.records["exposure"].sort_values().to_numpy()
@@ -150,6 +161,7 @@ def test_a_share_of_people_is_met_up_to_rounding(people):
             assert not report.decision(limit, of=1.0 - above / 40 + 1e-3)["passes"]
 
 
+@pytest.mark.slow
 def test_of_numbers_nothing_is_said_whatever_is_known(people):
     report = audited(*people, "age")
     texts = (report.to_text(full=True), report.to_html(), " ".join(report.assumptions))

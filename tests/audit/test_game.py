@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy import stats
 
 from skleak.attacks import (
@@ -120,8 +121,8 @@ def test_own_attacks_play_each_and_subclasses_do_not():
     assert played_by(BlackBoxAttributeInference(None, 0)) == "some"
 
 
-@pytest.mark.parametrize("kind", ["each", "one at a time"])
-@pytest.mark.parametrize("prior", ["uniform", "marginal", [0.1, 0.2, 0.7]])
+@pytest.mark.parametrize("kind", mostly_slow(["each", "one at a time"]))
+@pytest.mark.parametrize("prior", mostly_slow(["uniform", "marginal", [0.1, 0.2, 0.7]]))
 def test_success_of_the_best_attack_is_bayes(kind, prior, data, model):
     X, y = data
     own = WhiteBoxAttributeInference if kind == "each" else type("Mine", (Own,), {})
@@ -159,7 +160,9 @@ def test_attacks_that_read_a_release_whole_play_a_thousand_games(data, model):
         assert "counts" not in outcome
 
 
-@pytest.mark.parametrize("attack", [BlackBoxAttributeInference, InformedAttributeInference])
+@pytest.mark.parametrize(
+    "attack", mostly_slow([BlackBoxAttributeInference, InformedAttributeInference])
+)
 def test_guesses_about_one_target_change_no_game(attack, data, model):
     X, y = data
     white = WhiteBoxAttributeInference(model, 0).fit(X, y)

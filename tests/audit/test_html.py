@@ -126,6 +126,7 @@ def test_figures_follow_light_and_dark(pages):
         assert fixed <= {"#8a8f98", "#56b4e9", "#e69f00"}
 
 
+@pytest.mark.slow
 def test_pages_say_what_an_officer_needs(audits_of_people, pages, read_page):
     for name, report in audits_of_people.items():
         words = read_page(pages[name]).words
@@ -176,6 +177,7 @@ def test_the_document_holds_every_number(audits_of_people):
         assert len(bounds) == len(levels)
 
 
+@pytest.mark.slow
 def test_exceeded_bounds_stand_out(audits_of_people, read_page):
     report = audits_of_people["categorical"]
     verdicts = report.results["verdict"].where(report.results.index != 3, EXCEEDED)

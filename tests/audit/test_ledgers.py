@@ -88,6 +88,7 @@ def case(tmp_path, rng):
     return path, X, (X @ [1.0, 1.0, 0.0] + rng.normal(size=40) > 0).astype(int)
 
 
+@pytest.mark.slow
 def test_copies_charge_no_ledger(case):
     path, X, y = case
     for name, estimator in hidden(path).items():

@@ -216,6 +216,7 @@ def test_faults_are_reported_and_exceed_the_bound(estimator, secrets, rng):
     assert table.loc["prior", "verdict"] != EXCEEDED
 
 
+@pytest.mark.slow
 def test_warning_says_where_and_how_much(rng):
     X, y = make_data(rng)
     with pytest.warns(PrivacyLeakWarning, match=r"measured .* 0\.1\d* .* where 0\.3 was") as caught:
@@ -224,6 +225,7 @@ def test_warning_says_where_and_how_much(rng):
     assert caught[0].filename == __file__ or "sklearn" in caught[0].filename
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "name"),
     mostly_slow(
@@ -257,6 +259,7 @@ def test_planted_faults_are_named_in_the_report(estimator, name, rng):
         assert said in " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_one_sentence_where_all_is_well(rng):
     X, y = make_data(rng)
     report = audit(PrivateLinearRegression(), X, y, noise_scales=[0.3, 3.0], n_releases=2).report_
@@ -384,6 +387,7 @@ def test_the_command_line_fails_where_the_noise_is_not_as_stated(tmp_path, rng, 
         assert main([*options, "--model", f"anothers:{fault}"]) == 3
 
 
+@pytest.mark.slow
 def test_what_is_released_is_what_is_compared_and_attacked(rng):
     """Whose coefficients are noisy, and whose release is not."""
     X, y = make_data(rng)
@@ -403,6 +407,7 @@ def test_what_is_released_is_what_is_compared_and_attacked(rng):
     assert not off["passed"].all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"]))
 def test_real_fits_of_honest_estimators_keep_the_bound(secrets, rng):
     """Ours, fitted anew in every game, does as well as the exact channel says, and no better."""
@@ -466,6 +471,7 @@ def test_fits_do_not_depend_on_the_number_of_jobs_or_on_an_interruption(tmp_path
     pd.testing.assert_frame_equal(kept.results_, again.results_)
 
 
+@pytest.mark.slow
 def test_real_fits_need_noise_of_the_estimator(rng):
     X, y = make_data(rng)
     with pytest.raises(AttackNotApplicableError, match="which has no `noise_scale`"):

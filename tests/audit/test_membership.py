@@ -144,6 +144,7 @@ def test_drawn_attacks_on_models_stay_below(binary):
     assert auditor.report_.settings["utility_data"] == "test records"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     mostly_slow([PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegressor], 0),
@@ -283,6 +284,7 @@ def test_differential_privacy_is_above_bayes(secrets, binary):
     assert auditor.report_._said["guarantee"] == chosen
 
 
+@pytest.mark.slow
 def test_without_a_promise_there_is_no_bound_from_differential_privacy(binary):
     auditor = audit(PrivateLogisticRegression(), *binary, noise_scales=1.0, n_releases=4)
     assert np.isnan(auditor.results_["dp"]).all()
@@ -303,6 +305,7 @@ def test_a_tree_has_learnt_by_heart(noise_labels):
     assert set(auditor.results_["attack"]) == {"loss", "likelihood_ratio"}
 
 
+@pytest.mark.slow
 def test_a_constant_model_tells_nothing(noise_labels):
     model = DummyClassifier(strategy="constant", constant="yes")
     auditor = audit(model, *noise_labels, n_releases=30)
@@ -507,6 +510,7 @@ def test_members_are_the_same_at_all_noise_levels(binary):
     assert (row(one, "exact")[same] == row(two, "exact", 0.3)[same]).all()
 
 
+@pytest.mark.slow
 def test_candidates_that_are_no_targets_are_always_trained_on(binary):
     X, y = binary
 
@@ -545,7 +549,7 @@ def test_the_prior_is_the_share_of_members(prior, noise_labels):
     assert abs(found["success"] - (0.75 if prior < 0.5 else 0.875)) < 0.05
 
 
-@pytest.mark.parametrize("n_releases", [2, 3, 5, 7])
+@pytest.mark.parametrize("n_releases", mostly_slow([2, 3, 5, 7]))
 def test_few_releases_give_away_who_is_given_away(noise_labels, n_releases):
     """A tree that fits every member without error: one threshold tells members from others."""
     X, _ = noise_labels

@@ -156,6 +156,7 @@ def test_a_training_that_fails_says_what_it_was_trained_on(data):
     assert "members of one release" in caught.value.__notes__[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
 def test_tables(secrets, data):
     auditor = make(secrets=secrets).fit(*data)
@@ -179,6 +180,7 @@ def test_tables(secrets, data):
     assert np.isclose(mean, auditor.results_.query("attack == 'exact'")["success"].iloc[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
 def test_persons_go_by_their_labels(secrets, data):
     X, y = data
@@ -456,6 +458,7 @@ def rare_class():
     return X, y, test, np.repeat("common", 50)
 
 
+@pytest.mark.slow
 def test_a_rare_class_is_tested_by_itself():
     """Right in nearly all games about two records, and a coin about 198: no mean shows it."""
     X, y, X_test, y_test = rare_class()
@@ -478,6 +481,7 @@ def test_a_rare_class_is_tested_by_itself():
     assert "By class, group and copies" in report.to_text(full=True)
 
 
+@pytest.mark.slow
 def test_copies_of_a_record_are_a_group():
     """Each of three copies shows itself, whatever the other two do."""
     X, y, X_test, y_test = rare_class()
@@ -493,6 +497,7 @@ def test_copies_of_a_record_are_a_group():
     assert drawn.groups.empty
 
 
+@pytest.mark.slow
 def test_as_many_are_above_the_limit_as_is_shown_and_not_as_tests_reject(data):
     """A tree that memorizes everybody: no test rejects in five releases, and nearly all count."""
     rng = np.random.default_rng(0)

@@ -278,6 +278,7 @@ def test_a_record_without_a_law_of_its_own_is_judged_by_those_of_others(rng):
     np.testing.assert_allclose(few, np.log(1.0 / 3.0))
 
 
+@pytest.mark.slow
 def test_infinite_odds_hide_no_finite_ones(rng):
     """A fifth of the odds say nothing: whoever sees the others is right of four in five."""
     member = rng.random((40, 60)) < 0.5

@@ -85,7 +85,7 @@ def failed(rng, draws, directions=None, level=LEVEL):
     return {check["check"] for check in checks if not check["passed"]}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", mostly_slow(map(list, SHAPES)))
 def test_sound_noise_passes(shape, rng):
     for _ in range(20):
         assert not failed(rng, standard(rng, *shape), level=1e-8)
@@ -108,17 +108,19 @@ def test_few_of_many_sound_mechanisms_are_accused(rng):
 
 @pytest.mark.parametrize(
     "fault, name",
-    [
-        (shared, "covariance"),
-        (laplace, "shape"),
-        (forgotten, "missing"),
-        (stale, "replayed"),
-        (half, "spread"),
-        (twice, "spread"),
-        (shifted, "mean"),
-        (replayed, "replayed"),
-        (a_pair, "covariance"),
-    ],
+    mostly_slow(
+        [
+            (shared, "covariance"),
+            (laplace, "shape"),
+            (forgotten, "missing"),
+            (stale, "replayed"),
+            (half, "spread"),
+            (twice, "spread"),
+            (shifted, "mean"),
+            (replayed, "replayed"),
+            (a_pair, "covariance"),
+        ]
+    ),
 )
 @pytest.mark.parametrize("shape", mostly_slow([[100, 5], [100, 12], [10, 60], [10, 785]], 0, 3))
 def test_faults_are_found_by_name(fault, name, shape, rng):

@@ -54,6 +54,7 @@ def test_what_is_removed_does_not_depend_on_how_far_the_numbers_are_from_their_m
         assert np.isnan(removed(design(score[some], np.ones(n)[some]), one, 0.95).low)
 
 
+@pytest.mark.slow
 def test_what_a_black_box_knows_of_other_columns_is_not_held_against_the_prior(rng):
     """A target close to the number tells it through any model that is good, whoever is in it."""
     x = rng.normal(size=150)
@@ -76,7 +77,7 @@ def test_what_a_black_box_knows_of_other_columns_is_not_held_against_the_prior(r
 
 
 @pytest.mark.parametrize("n_seeds", mostly_slow([1, 16]))
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"]))
 def test_attacks_rarely_exceed_the_bound_and_the_best_reaches_it(secrets, n_seeds):
     gaps, n_exceeded = [], 0
     for seed in range(n_seeds):
@@ -133,6 +134,7 @@ def test_a_sample_of_the_risks_stands_for_all(rng, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_where_nodes_do_not_resolve_a_number_van_trees_stands_in(rng, monkeypatch):
     risk = "skleak.adversary.numbers.truncation_error"
     monkeypatch.setattr(risk, lambda sizes: np.full(len(sizes), 1e-3))
@@ -160,6 +162,7 @@ def test_where_nodes_do_not_resolve_a_number_van_trees_stands_in(rng, monkeypatc
     assert any("do not resolve" in line for line in report.assumptions)
 
 
+@pytest.mark.slow
 def test_numbers_are_drawn_beside_an_attack_that_is_about_those_of_the_data(rng):
     """The stacked attack is played on the numbers as they are: it has no share of drawn ones."""
     X = rng.normal(size=(30, 2))

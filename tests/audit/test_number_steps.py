@@ -132,6 +132,7 @@ def test_power_and_advantage_of_the_best_test_between_both_numbers(shape, rng):
             assert columns[stated][0] <= max(played) + 0.02 + slack
 
 
+@pytest.mark.slow
 def test_what_other_columns_tell_is_the_prior_of_numbers_alone(rng):
     """A number that the others determine: whoever knows them learns nothing from the release."""
     X = rng.normal(size=(60, 3))
@@ -164,6 +165,7 @@ def test_what_other_columns_tell_is_the_prior_of_numbers_alone(rng):
     assert not verdicts["marginal"][["white_box", "posterior_mean"]].any()
 
 
+@pytest.mark.slow
 def test_models_that_are_only_asked_have_no_exposure_and_are_played():
     X, y = load_iris(return_X_y=True)
     forest = RandomForestClassifier(5, random_state=0)
@@ -176,6 +178,7 @@ def test_models_that_are_only_asked_have_no_exposure_and_are_played():
     assert report.records[names].isna().all(axis=None)
 
 
+@pytest.mark.slow
 def test_persons_of_one_row_each_are_rows_and_of_several_refused(rng):
     X, targets = make_problem(rng)
     y, names = targets["squared"], np.arange(40) + 100
@@ -189,6 +192,7 @@ def test_persons_of_one_row_each_are_rows_and_of_several_refused(rng):
         auditor.fit(X, y, persons=names // 2)
 
 
+@pytest.mark.slow
 def test_what_is_not_known_is_not_stated(rng):
     X, targets = make_problem(rng, n=60)
     auditor = LeakageAuditor(
@@ -198,6 +202,7 @@ def test_what_is_not_known_is_not_stated(rng):
     assert table[["distance", "exposure", "n_above"]].isna().all(axis=None)
 
 
+@pytest.mark.slow
 def test_numbers_behind_preprocessing_that_is_refitted(rng):
     """And whole ages in a frame beside categories; the target as the secret."""
     n = 30

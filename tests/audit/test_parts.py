@@ -143,6 +143,7 @@ def test_cells_and_parts_are_kept_side_by_side(tmp_path):
     np.testing.assert_array_equal(last.parts["encodings 1"], again.parts["encodings 1"])
 
 
+@pytest.mark.slow
 def test_progress_names_its_phases_and_counts_records(data, capfd):
     make(CASES["closed form"][0], verbose=1).fit(*data)
     shown = capfd.readouterr().err

@@ -73,6 +73,7 @@ def by_refits(X, y, who, alpha, weights=None):
     return np.linalg.norm(np.subtract(*points.values()), axis=1)
 
 
+@pytest.mark.slow
 def test_ten_equal_rows_are_one_person(copies):
     """The attack of who counts rows: a tenth of the distance of the person, and tiny advantages."""
     X, y, who = copies
@@ -95,6 +96,7 @@ def test_ten_equal_rows_are_one_person(copies):
     assert played["success_low"] <= played["bayes"] + 1e-9
 
 
+@pytest.mark.slow
 @every("weighted", mostly_slow([True, False], 0))
 def test_rows_that_differ_and_a_person_of_half_the_table(visits, rng, weighted):
     X, y = visits
@@ -124,6 +126,7 @@ def test_rows_that_differ_and_a_person_of_half_the_table(visits, rng, weighted):
     pd.testing.assert_frame_equal(by_index.records_, records)
 
 
+@pytest.mark.slow
 def test_identifiers_that_repeat_are_noticed(visits):
     X, y = visits
     auditor = LeakageAuditor(
@@ -138,6 +141,7 @@ def test_identifiers_that_repeat_are_noticed(visits):
     assert "repeated" not in plain.report_.settings
 
 
+@pytest.mark.slow
 def test_one_row_each_is_the_audit_of_rows(visits):
     X, y = visits[0].drop(columns="patient_id"), visits[1]
     auditor = LeakageAuditor(
@@ -149,6 +153,7 @@ def test_one_row_each_is_the_audit_of_rows(visits):
     pd.testing.assert_frame_equal(own[numbers], rows[numbers])
 
 
+@pytest.mark.slow
 def test_positions_of_columns_leave_out_that_of_persons(rng):
     who, sex = np.repeat(np.arange(10), 4), np.repeat(np.arange(10) % 2, 4)
     X = np.column_stack([rng.normal(size=40), who, sex])
@@ -163,6 +168,7 @@ def test_positions_of_columns_leave_out_that_of_persons(rng):
     assert auditor.n_features_in_ == 3
 
 
+@pytest.mark.slow
 def test_some_persons_by_any_of_their_rows(visits):
     X, y = visits
     auditor = LeakageAuditor(
@@ -175,6 +181,7 @@ def test_some_persons_by_any_of_their_rows(visits):
     assert_allclose(some["distance"], whole["distance"])
 
 
+@pytest.mark.slow
 @every("estimator", mostly_slow([Ridge(), LogisticRegression(), PrivateLogisticRegression(0.1)], 0))
 def test_models_of_any_maker_and_labels_as_the_secret(visits, estimator):
     X, y = visits
@@ -246,6 +253,7 @@ def test_rows_outside_memory_are_refused(tmp_path, rng):
         auditor.fit(path, "y")
 
 
+@pytest.mark.slow
 @every("secrets", ["drawn", "actual"])
 def test_members_come_and_go_with_all_rows(visits, secrets):
     X, y = visits
@@ -278,6 +286,7 @@ def test_members_come_and_go_with_all_rows(visits, secrets):
     assert "dp" not in auditor.report_.settings["bounds"]
 
 
+@pytest.mark.slow
 def test_scores_of_members_are_those_of_all_rows(visits):
     X, y = visits
     labels = (y > np.median(y)).astype(int)
@@ -289,6 +298,7 @@ def test_scores_of_members_are_those_of_all_rows(visits):
         assert results.loc[name, "success"] > by_row.set_index("attack").loc[name, "success"] + 0.05
 
 
+@pytest.mark.slow
 def test_who_alone_has_a_class_is_always_told(rng):
     X, y, who = rng.normal(size=(60, 2)), np.r_[np.zeros(56), np.ones(4)].astype(int), np.arange(60)
     who[56:] = 56
@@ -332,6 +342,7 @@ def test_a_goal_counts_persons_and_its_scale_is_that_of_fits(copies):
         assert needed <= found[k] * (1.0 + 1e-9) < needed * 2.0**0.5 * (1.0 + 1e-8)
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_goal_has_the_noise_that_counts_persons(rng):
     """The scale is published: audits find it anew with each value of all rows of a person."""
     who = np.repeat(np.arange(80), 2)
@@ -368,6 +379,7 @@ def test_games_change_all_rows(visits, releases):
     assert played["bayes"] > played["baseline"] + 0.1
 
 
+@pytest.mark.slow
 def test_a_series_is_read_by_the_index(visits, rng):
     X, y = visits
     who, table = X["patient_id"], X.drop(columns="patient_id")

@@ -51,6 +51,7 @@ def _clipped(norm):
     return norm / ((norm - 1.0) * ndtr(norm - 1.0) + 1.0)
 
 
+@pytest.mark.slow
 def test_without_the_extra_nothing_is_bounded_unless_that_is_asked_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     X, y = people()
@@ -89,6 +90,7 @@ class Nosy:
         return np.zeros(60, dtype=int)
 
 
+@pytest.mark.slow
 def test_a_release_does_not_tell_how_many_members_there_were(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     X, y = people()

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy.stats import binom, norm
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
@@ -53,7 +54,7 @@ def test_the_scale_with_and_without_each_record_is_that_of_a_fit(outlier):
     assert len(set(expected)) > 1  # the outlier needs more noise
 
 
-@pytest.mark.parametrize("secrets", ["actual", "drawn"])
+@pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"]))
 def test_membership_that_the_scale_decides_is_within_the_bound(outlier, secrets):
     """The attack: who sees the released scale alone knows whether the outlier is there."""
     X, y = outlier
@@ -82,6 +83,7 @@ def test_membership_that_the_scale_decides_is_within_the_bound(outlier, secrets)
     assert "noise scale follows" not in lead(known)
 
 
+@pytest.mark.slow
 def test_releases_have_the_scale_of_their_own_members(outlier):
     X, y = outlier
     seen = []
@@ -106,21 +108,23 @@ def test_releases_have_the_scale_of_their_own_members(outlier):
 
 @pytest.mark.parametrize(
     "model, noise_scales",
-    [
-        (PrivateLinearRegression(0.5, alpha=0.05), None),
-        (_model(), [0.5]),
-        (
-            PrivateLogisticRegression(
-                GaussianDP(1.0),
-                alpha=0.1,
-                data_norm=100.0,
-                fit_intercept=False,
-                classes=[0, 1],
-                public=("n_samples",),
+    mostly_slow(
+        [
+            (PrivateLinearRegression(0.5, alpha=0.05), None),
+            (_model(), [0.5]),
+            (
+                PrivateLogisticRegression(
+                    GaussianDP(1.0),
+                    alpha=0.1,
+                    data_norm=100.0,
+                    fit_intercept=False,
+                    classes=[0, 1],
+                    public=("n_samples",),
+                ),
+                None,
             ),
-            None,
-        ),
-    ],
+        ]
+    ),
 )
 def test_a_public_scale_is_played_as_before(model, noise_scales, outlier):
     X, y = outlier
@@ -145,11 +149,13 @@ class Many(NoiseGoal):
 
 @pytest.mark.parametrize(
     "case, why",
-    [
-        ("calibrated", "how the number was found is not known"),
-        ("many", "whole fits to find it under every hypothesis"),
-        ("reweighting", "a reweighting makes the weights of all records change"),
-    ],
+    mostly_slow(
+        [
+            ("calibrated", "how the number was found is not known"),
+            ("many", "whole fits to find it under every hypothesis"),
+            ("reweighting", "a reweighting makes the weights of all records change"),
+        ]
+    ),
 )
 def test_where_no_bound_counts_the_scale_none_is_printed(case, why, outlier, monkeypatch):
     X, y = outlier
@@ -216,7 +222,7 @@ def patients(rng):
     return X, X["a"] + X["sex"] + rng.normal(size=40)
 
 
-@pytest.mark.parametrize("secrets", ["drawn", "actual"])
+@pytest.mark.parametrize("secrets", mostly_slow(["drawn", "actual"]))
 def test_a_value_that_the_scale_gives_away_is_within_the_bound(patients, secrets):
     """The goal is about another column, of whose noise another sex would have made another rung."""
     X, y = patients
@@ -251,6 +257,7 @@ def test_a_value_that_the_scale_gives_away_is_within_the_bound(patients, secrets
     assert "the bounds count it" in lead(auditor)
 
 
+@pytest.mark.slow
 def test_labels_that_the_scale_gives_away_are_within_the_bound(rng):
     X = rng.normal(size=(30, 2))
     X[0] = [9.0, 9.0]
@@ -269,7 +276,7 @@ def test_labels_that_the_scale_gives_away_are_within_the_bound(rng):
     np.testing.assert_array_equal(auditor.records_["bayes"] > 1.0 - 1e-9, moved)
 
 
-@pytest.mark.parametrize("attribute", ["a", None])
+@pytest.mark.parametrize("attribute", mostly_slow(["a", None]))
 def test_bounds_with_a_prior_of_a_number_are_not_printed(attribute, patients):
     X, y = patients
     model = PrivateLinearRegression(MaxLeakage(1.5, features="a"), alpha=0.05)
@@ -283,6 +290,7 @@ def test_bounds_with_a_prior_of_a_number_are_not_printed(attribute, patients):
             LeakageAuditor(model, attribute, secrets="drawn").fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_number_that_was_read_off_records_has_no_bound_on_guesses(patients):
     X, y = patients
     model = PrivateLinearRegression(CalibratedNoise(0.1), alpha=0.05)
@@ -295,6 +303,7 @@ def test_a_number_that_was_read_off_records_has_no_bound_on_guesses(patients):
     assert known.results_["bayes"].notna().all()
 
 
+@pytest.mark.slow
 def test_outside_memory_no_bound_is_printed(patients, tmp_path):
     pytest.importorskip("dask.dataframe")
     X, y = patients

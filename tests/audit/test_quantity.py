@@ -34,6 +34,7 @@ def by_refits(model, X, y, weights, step=1e-5):
     return np.linalg.norm(ends[0] - ends[1]) / (2.0 * step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("far", mostly_slow([1.0, 6.0, 60.0], 1))
 def test_the_loss_about_an_outlier_is_that_of_refits(far, rng):
     """A value outside of the range of the others is on no polynomial through theirs."""

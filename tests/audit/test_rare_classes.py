@@ -22,6 +22,7 @@ def audit(model, X, y, *test, **options):
     return MembershipAuditor(model, **options).fit(X, y, *test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", mostly_slow(["actual", "drawn"], 0))
 def test_the_only_record_of_a_class_is_always_trained_on(secrets, rng):
     X, y = table(rng, 1)
@@ -62,6 +63,7 @@ def test_the_last_of_a_class_gives_itself_away(rng):
     assert auditor.records_["bayes"][0] > 0.6
 
 
+@pytest.mark.slow
 def test_models_of_one_class_are_no_trouble(rng, recwarn):
     X, y = table(rng, 1)
     auditor = audit(DecisionTreeClassifier(), X, y)

@@ -220,6 +220,7 @@ def test_the_bayes_attacker_on_a_linear_release_reaches_it(d, rng, monkeypatch):
         assert known.exposures(noise)[0] >= played.max() - 0.02
 
 
+@pytest.mark.slow
 def test_units_change_nothing(rng):
     """With noise that is the same in the new units, and no penalty."""
     X, y = make_problem(PrivateLinearRegression, rng, n=50)
@@ -236,6 +237,7 @@ def test_units_change_nothing(rng):
     assert (found[0]["exposed_column"] == found[1]["exposed_column"]).all()
 
 
+@pytest.mark.slow
 def test_a_column_read_with_certainty_is_not_hidden_by_one_of_large_spread(rng):
     n = 80
     X = np.column_stack([1000.0 * rng.normal(size=n), rng.random(n) < 0.3])
@@ -258,6 +260,7 @@ def test_a_column_read_with_certainty_is_not_hidden_by_one_of_large_spread(rng):
     assert at["exposure"][row] + 1e-6 >= 2.0 * ndtr(0.5 * distance) - 1.0 > 0.99
 
 
+@pytest.mark.slow
 def test_whoever_knows_that_a_column_is_0_or_1_stays_below(rng):
     """The posterior mean of the column, and its likeliest value, under any prevalence."""
     n = 60
@@ -293,6 +296,7 @@ def test_whoever_knows_that_a_column_is_0_or_1_stays_below(rng):
     assert beaten  # by which a normal prior alone would be refuted
 
 
+@pytest.mark.slow
 def test_distances_of_values_of_whole_records_are_those_of_refits(rng):
     """Strings behind one-hot columns, 0/1 columns that are one, a flag, a count, and a number."""
     n, noise = 40, 0.1
@@ -342,6 +346,7 @@ def test_distances_of_values_of_whole_records_are_those_of_refits(rng):
         assert set(columns["exposed_column"]) <= {*found, *game._names(), "direction"}
 
 
+@pytest.mark.slow
 def test_a_value_without_a_minimiser_is_told_for_sure(rng):
     X = np.column_stack([rng.normal(size=30), np.arange(30) == 4])
     y = rng.normal(size=30)
@@ -352,6 +357,7 @@ def test_a_value_without_a_minimiser_is_told_for_sure(rng):
     assert auditor.records_["exposed_column"].tolist()[0] == "x1"
 
 
+@pytest.mark.slow
 def test_reports_judge_whole_records(rng):
     X, y = make_problem(PrivateLinearRegression, rng, n=60)
     model = PrivateLinearRegression(alpha=0.1)

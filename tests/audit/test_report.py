@@ -23,7 +23,7 @@ def _reject(name):
     raise AssertionError(f"not strict JSON: {name}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS))
 def test_json_is_strict_and_loses_no_digit(make_audit, kind):
     report = make_audit(kind, noise=(0.0, 1e-3))
     loaded = json.loads(report.to_json(), parse_constant=_reject)
@@ -85,6 +85,7 @@ def test_text_says_everything_and_fits_a_terminal(make_audit, kind):
         assert attack in text
 
 
+@pytest.mark.slow
 def test_text_of_many_rows_is_capped(make_audit):
     report = make_audit(noise=tuple(np.geomspace(1e-5, 1.0, 40)))
     assert "… and 100 more rows" in report.to_text(full=True)
@@ -175,6 +176,7 @@ def test_every_form_copes_with_any_numbers(make_audit, read_page, k, options):
             assert not [value for value in drawn if "nan" in value or "inf" in value]
 
 
+@pytest.mark.slow
 def test_a_model_without_a_prior_of_numbers_is_reported_on(people):
     tree = DecisionTreeRegressor(max_depth=2, random_state=0)
     report = LeakageAuditor(tree, "bmi", random_state=0).fit(*people).report_
@@ -188,7 +190,7 @@ def test_a_model_without_a_prior_of_numbers_is_reported_on(people):
     assert "– to –" not in report.to_html()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS))
 def test_nothing_known_is_never_kept(make_audit, kind):
     found = _nothing_known(make_audit(kind)).decision()
     assert (found["verdict"], found["passes"]) == ("not_known", False)
@@ -196,6 +198,7 @@ def test_nothing_known_is_never_kept(make_audit, kind):
     assert np.isnan(found["largest"])
 
 
+@pytest.mark.slow
 def test_plot_draws_the_report_where_it_is_told(make_audit):
     report = make_audit()
     _, ax = plt.subplots()

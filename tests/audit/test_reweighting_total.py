@@ -113,6 +113,7 @@ def test_what_is_audited_is_the_total_leakage(make_table):
     assert np.abs(records["bayes"] - irfil["bayes"]).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attribute", mostly_slow(["age", None], 1))
 def test_cramer_rao_bounds_count_the_weights(attribute, make_table):
     X, y = make_table(PrivateLinearRegression)
@@ -190,7 +191,7 @@ def test_success_of_many_games_is_the_bayes_success(estimator, make_table, rng):
 # Membership: as for the other reweighting.
 
 
-@pytest.mark.parametrize("reweighting", ["irfil", "total"])
+@pytest.mark.parametrize("reweighting", mostly_slow(["irfil", "total"]))
 def test_membership_has_no_exact_test(reweighting, rng):
     X = rng.normal(size=(40, 3))
     y = (X[:, 0] + rng.normal(size=40) > 0.0).astype(int)

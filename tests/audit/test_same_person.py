@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -49,7 +50,7 @@ def report(model):
     return estimator.fit(X, y).leakage_report()
 
 
-@pytest.mark.parametrize("column", ["sex", "ward", "age", "double", "near", "dose"])
+@pytest.mark.parametrize("column", mostly_slow(["sex", "ward", "age", "double", "near", "dose"]))
 def test_columns(model, report, column):
     estimator, X, y = model
     auditor = LeakageAuditor(estimator, column, noise_scales=[0.3], n_releases=5)
@@ -68,6 +69,7 @@ def test_columns(model, report, column):
     assert row[FACTS].to_numpy(float) == pytest.approx(records.loc[worst, FACTS].to_numpy(float))
 
 
+@pytest.mark.slow
 def test_membership_in_the_same_words(model, report):
     estimator, X, y = model
     auditor = MembershipAuditor(estimator, noise_scales=[0.3], n_releases=5, secrets="drawn")
@@ -90,10 +92,12 @@ def test_membership_in_the_same_words(model, report):
 
 @pytest.mark.parametrize(
     "column, another",
-    [
-        ("ward", "another value"),
-        ("near", r"one standard deviation given other columns \([\d.]+\) up or down"),
-    ],
+    mostly_slow(
+        [
+            ("ward", "another value"),
+            ("near", r"one standard deviation given other columns \([\d.]+\) up or down"),
+        ]
+    ),
 )
 def test_a_column_in_the_same_words(model, column, another):
     estimator, X, y = model
@@ -117,6 +121,7 @@ def test_a_step_is_what_other_columns_leave(people):
     assert features.loc[["sex", "ward"], "step"].isna().all()
 
 
+@pytest.mark.slow
 def test_behind_transformers_the_step_is_that_of_the_raw_column(people):
     """Raw columns of a pipeline, categories and missing numbers among them."""
     X, y = people
@@ -164,8 +169,8 @@ def test_what_is_hardly_a_number_has_its_whole_spread(rng):
     assert spread_left(np.ones((1, 2))).tolist() == [1e-6, 1e-6]
 
 
-@pytest.mark.parametrize("column", ["age", "near"])
-@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("column", mostly_slow(["age", "near"]))
+@pytest.mark.parametrize("scaled", mostly_slow([False, True]))
 def test_records_of_weight_zero_move_no_step(people, column, scaled):
     X, y = people
     X, weight = X.copy(), np.ones(40)

@@ -96,6 +96,7 @@ def test_what_was_measured_on_the_data_is_played_everywhere(rng, measured):
     assert_allclose(own[:, 0], draws[:, 0] @ whole.T)
 
 
+@pytest.mark.slow
 def test_bounds_are_those_of_the_channel(rng):
     encodings, prior = rng.normal(size=(5, 3, 2)), rng.dirichlet(np.ones(3), size=5)
     shapes = random_shapes(rng, 5, 3, 2)
@@ -213,6 +214,7 @@ def test_tables_have_the_losses_of_both_terms(shape, table):
     assert np.all(last > 1.0001 * first / 1000.0)
 
 
+@pytest.mark.slow
 def test_the_tables_leave_out_bounds_of_equal_noise(table):
     X, y = table
     model = PrivateLinearRegression(0.3, noise_covariance="curvature")
@@ -450,6 +452,7 @@ def test_attacks_suppose_the_same_noise(table):
         assert list(auditor.fit(X, y).attacks_) == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_what_is_not_audited(table):
     class WithoutClosedForm(PrivateLinearRegression):
         _confidential_state = property()

@@ -119,6 +119,7 @@ def test_certain_baselines_have_no_advantage():
         assert table[column].isna().all()
 
 
+@pytest.mark.slow
 def test_verdicts_take_the_wider_interval():
     many = success([1.0] * 10)
     tight = {"bayes": np.full(2, 0.7), "gdp": np.ones(2), "standard_error": np.zeros(2)}
@@ -132,6 +133,7 @@ def test_verdicts_take_the_wider_interval():
     assert secret_results(actual, found)["verdict"][2] == CONSISTENT
 
 
+@pytest.mark.slow
 def test_a_verdict_rests_on_the_proven_interval():
     # Of one hundred even releases Gaffke's limit, a conjecture, is above the bound already.
     shares = np.r_[[1.0, 0.5] * 50]

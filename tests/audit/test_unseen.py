@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_regression
@@ -48,8 +49,8 @@ MODELS = [
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("model", MODELS, ids=str)
-@pytest.mark.parametrize("column", ["sex", "dose"])
+@pytest.mark.parametrize("model", mostly_slow(MODELS), ids=str)
+@pytest.mark.parametrize("column", mostly_slow(["sex", "dose"]))
 def test_a_dropped_column_is_in_nothing(model, column, data):
     X, y = data
     # The covariance of a refitted pipeline is not known where it follows the data.
@@ -63,6 +64,7 @@ def test_a_dropped_column_is_in_nothing(model, column, data):
             np.testing.assert_allclose(bayes, found.records_["prior"].to_numpy(), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_column_that_selection_leaves_out(data):
     X, y = data
@@ -71,6 +73,7 @@ def test_a_column_that_selection_leaves_out(data):
     assert first_sentence(found).startswith("Nothing of `sex`")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_selection_may_follow_the_column_that_it_leaves_out():
     """Whoever sees the model sees which column was selected: that tells the value of some."""
@@ -97,7 +100,7 @@ def test_a_selection_may_follow_the_column_that_it_leaves_out():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6])
+@pytest.mark.parametrize("size", mostly_slow([1.0, 1e-3, 1e-6]))
 def test_a_small_effect_leaks_without_noise(size, data):
     """The attacker compares bits: however small the change, it tells the value."""
     X, y = data
@@ -109,6 +112,7 @@ def test_a_small_effect_leaks_without_noise(size, data):
             np.testing.assert_array_equal(found.records_["bayes"], 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_model_that_is_only_asked(data):
     X, y = data
@@ -131,6 +135,7 @@ def test_a_model_that_is_only_asked(data):
     assert "Nothing of" not in first_sentence(found)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_column_that_a_selection_would_see_is_not_left_out_of_a_tree(rng):
     y, tree = np.arange(40) % 2, DecisionTreeClassifier(max_depth=2, random_state=0)
@@ -161,6 +166,7 @@ def test_without_noise_values_of_one_encoding_are_not_told_apart(rng):
     assert success_bounds(points[:1], prior[:1], 0.0, ("bayes",))["bayes"] == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_classifier(data):
     X, y = data

@@ -32,6 +32,7 @@ def test_the_polygon_of_differential_privacy_gives_its_closed_form(rng):
             assert found == pytest.approx(dp_advantage(epsilon, delta, p), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_points_of_a_gaussian_curve_close_in_on_its_bound_from_above():
     for mu in (0.1, 1.0, 3.0):
         for prior in PRIORS:

@@ -148,6 +148,7 @@ def test_gdp_agrees_with_a_search_for_the_best_success(rng):
             assert found == pytest.approx(best_success_by_search(mu, prior, rng), abs=1e-8)
 
 
+@pytest.mark.slow
 def test_no_gaussian_mechanism_beats_gdp(rng):
     for _ in range(40):
         size = rng.integers(2, 6)
@@ -207,6 +208,7 @@ def test_membership_under_gdp_is_the_best_test_of_two_gaussians(rng):
     assert gdp_advantage([0.0, np.inf], [0.3, 0.7]).tolist() == [0.0, 1.0]
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.floats(0.01, 1.0), min_size=2, max_size=8),

@@ -26,6 +26,7 @@ def test_it_is_the_largest_difference_of_two_coins():
         assert best <= found <= best + 1.1e-3
 
 
+@pytest.mark.slow
 def test_it_is_the_largest_with_a_known_training_loss():
     q = np.linspace(0.0, 1.0, 100_001)[1:-1]
     for share, information in itertools.product([0.0, 0.02, 0.4, 0.5, 0.9, 1.0], INFORMATION):
@@ -34,6 +35,7 @@ def test_it_is_the_largest_with_a_known_training_loss():
         assert near.max(initial=0.0) - 1e-12 <= found <= near.max(initial=0.0) + 1.1e-5
 
 
+@pytest.mark.slow
 def test_the_unknown_training_loss_is_the_worst_of_the_known():
     shares = np.linspace(0.0, 1.0, 4001)
     for information in INFORMATION:

@@ -104,6 +104,7 @@ def test_exponential_is_the_best_over_the_clipping_point():
             assert found == pytest.approx(best, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_exponential_never_exceeds_the_best_attack(rng):
     means = np.sort(rng.uniform(0.05, 2.0, (300, 2)), axis=1)
     prior = rng.uniform(0.1, 0.9, 300)

@@ -82,6 +82,7 @@ def test_values_in_a_plane_are_exact(size, rng):
         assert tradeoff_advantage(turned, 1.0, prior, turned[0]) == pytest.approx(found, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_slices_of_many_values_in_a_plane_lose_what_polygons_do_not(rng):
     points, prior = rng.standard_normal((1, 50, 2)), np.full((1, 50), 0.02)
     bayes = advantage(bayes_on_a_grid(points[0], prior[0]), prior[0])

@@ -90,6 +90,7 @@ def test_never_below_simulated_bayes(rng):
         assert bayes - 4 * error <= refined <= plain
 
 
+@pytest.mark.slow
 def test_any_centre_is_valid_and_the_optimised_one_is_best(rng):
     encodings, prior = rng.standard_normal((5, 3)), rng.dirichlet(3 * np.ones(5))
     bayes, error = bayes_by_sampling(encodings, prior, rng)
@@ -106,6 +107,7 @@ def test_any_centre_is_valid_and_the_optimised_one_is_best(rng):
     assert again == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_only_the_geometry_counts(rng):
     encodings, prior = rng.standard_normal((4, 3)), rng.dirichlet(np.ones(4))
     reference = tradeoff_advantage(encodings, 0.5, prior)
@@ -118,6 +120,7 @@ def test_only_the_geometry_counts(rng):
     )
 
 
+@pytest.mark.slow
 def test_monotone_in_the_noise():
     scale = np.geomspace(0.1, 20.0, 60)
     for encodings in (np.eye(4), np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 2.0]])):

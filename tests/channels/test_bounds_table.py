@@ -71,6 +71,7 @@ def test_pure_differential_privacy_applies_where_no_outcome_is_impossible():
     assert "differential privacy" not in set(table["bound"])
 
 
+@pytest.mark.slow
 def test_records_are_the_single_tables(rng):
     encodings, prior = rng.normal(size=(4, 3, 5)), rng.dirichlet(np.ones(3), size=4)
     scale = np.array([0.3, 1.0, 2.0, 5.0])
@@ -88,6 +89,7 @@ def test_uniform_prior_of_ten_billion_values():
     np.testing.assert_allclose(table["advantage"][:2], 0.7, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_standard_errors_follow_the_information(rng):
     table = GaussianChannel(rng.normal(size=(6, 5)), 1.0).advantage_bounds().set_index("bound")
     assert 0 < table.loc["Bayes", "standard_error"] < 1e-4

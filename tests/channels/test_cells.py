@@ -140,6 +140,7 @@ def test_a_boundary_through_the_encoding_itself():
         )
 
 
+@pytest.mark.slow
 def test_polygon_measures_of_simple_shapes():
     strip = polygon_measure(np.array([[[1.0, 0.0], [-1.0, 0.0]]]), np.array([[1.0, 2.0]]))
     assert strip[0] == pytest.approx(ndtr(1.0) - ndtr(-2.0), abs=1e-14)

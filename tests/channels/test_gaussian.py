@@ -205,6 +205,7 @@ def test_information_in_the_plane_by_adaptive_quadrature(scale):
     assert channel.mutual_information(prior) == pytest.approx(expected, abs=2e-8)
 
 
+@pytest.mark.slow
 def test_information_bounds_and_their_order(rng):
     for n_values, dimension in ((2, 3), (3, 3), (5, 2), (5, 8)):
         channel = GaussianChannel(

@@ -163,6 +163,7 @@ def test_sixteen_values_by_posteriors_or_cells_where_failures_are_rare(scale, pr
     assert error[0] < 2e-4
 
 
+@pytest.mark.slow
 def test_posteriors_take_the_place_of_cells_from_ten_values_on(rng, monkeypatch):
     used = []
 
@@ -233,6 +234,7 @@ def test_posteriors_state_an_error_where_no_node_comes_near_a_boundary():
     assert missed > unseen_failures(points, prior, 1000)[0]
 
 
+@pytest.mark.slow
 def test_the_sampled_estimate_is_the_same_alone_and_among_others(rng):
     encodings = rng.normal(size=(4, 6, 5)) * np.array([0.1, 0.5, 1.0, 3.0])[:, None, None]
     prior = rng.dirichlet(np.ones(6), size=4)
@@ -269,6 +271,7 @@ def test_seeds_decide_the_estimate(rng):
     assert values[0] == values[1] != values[2]
 
 
+@pytest.mark.slow
 def test_more_than_64_values(rng):
     # Six coordinates of two values each: beyond the number of secrets that get cells.
     sides, priors = (1.0, 2.0, 0.5, 1.5, 1.0, 0.8, 2.5), (0.5,) * 7

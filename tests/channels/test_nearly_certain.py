@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from mpmath import mp, mpf, ncdf
 
 from skleak.bounds import tradeoff_advantage
@@ -30,8 +31,8 @@ def test_two_values(distance, rest):
             assert found == pytest.approx(expected, rel=1e-5, abs=1e-300)
 
 
-@pytest.mark.parametrize("rest", RESTS)
-@pytest.mark.parametrize("dimension", [2, 3, 5])
+@pytest.mark.parametrize("rest", mostly_slow(RESTS))
+@pytest.mark.parametrize("dimension", mostly_slow([2, 3, 5]))
 def test_more_values_by_the_largest_of_them(dimension, rest, rng):
     """Far apart from each other, the others are found each as if it were the only one."""
     signs = np.eye(dimension + 1)[:, :dimension] * 40.0

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -37,8 +38,8 @@ def test_two_values_closed_form(p, distance):
     assert channel.bayes_success([p, 1 - p]) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("n_values", [2, 3, 4, 6])
-@pytest.mark.parametrize("dimension", [1, 2, 7])
+@pytest.mark.parametrize("n_values", mostly_slow([2, 3, 4, 6]))
+@pytest.mark.parametrize("dimension", mostly_slow([1, 2, 7]))
 def test_bayes_equals_its_simulation(n_values, dimension, rng):
     encodings = rng.normal(size=(n_values, dimension))
     prior = rng.dirichlet(np.full(n_values, 2.0))

@@ -71,6 +71,7 @@ def test_the_bayes_value_is_that_of_simulated_attacks(rng, n_values, d):
     assert abs(right - value) <= 4.0 * np.hypot(noise, error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalized", mostly_slow([False, True], 1))
 @pytest.mark.parametrize("n_values, d", mostly_slow([(2, 12), (3, 30), (2, 100)], 1))
 def test_low_rank_differences_are_reduced_exactly(rng, n_values, d, normalized):
@@ -271,6 +272,7 @@ def test_records_at_once(rng):
     )
 
 
+@pytest.mark.slow
 def test_equal_records_at_once(rng):
     means = rng.normal(size=(2, 3, 2))
     channel = UnequalGaussianChannel(means, np.broadcast_to(np.eye(2), (2, 3, 2, 2)))
@@ -281,6 +283,7 @@ def test_equal_records_at_once(rng):
         assert_allclose(found["advantage"], expected["advantage"], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_records_of_all_kinds_at_once(rng):
     """Equal covariances, on a line, and in the plane: each as by itself."""
     means = np.array([[[0.0, 0.0], [1.0, 2.0]], [[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]])

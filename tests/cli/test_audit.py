@@ -56,6 +56,7 @@ def test_it_is_the_audit_that_the_library_makes(data, tmp_path, run):
     assert out.read_text() == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     mostly_slow(
@@ -83,6 +84,7 @@ def test_all_kinds_of_audits_run_without_a_warning(data, tmp_path, run, argument
     assert os.path.exists(tmp_path / "skleak-audit.html")
 
 
+@pytest.mark.slow
 def test_without_a_sensitive_column_whole_records_are_attacked(data, tmp_path, run):
     out = tmp_path / "r.json"
     arguments = ("--target", "cost", "--prior", "conditional", "--max-records", "3", "--out", out)
@@ -175,6 +177,7 @@ def test_the_rows_of_a_person_count_together(tmp_path, run):
     assert largest[40] > 1.5 * largest[120]
 
 
+@pytest.mark.slow
 def test_the_gate_judges_the_noise_of_the_model_and_none_chosen_here(data, tmp_path, run):
     out = tmp_path / "r.json"
     arguments = ("audit", data, "--target", "cost", "--sensitive", "smoker?", "--out", out)
@@ -234,28 +237,30 @@ def test_an_interrupt_without_a_checkpoint(data, tmp_path, run, monkeypatch):
 
 @pytest.mark.parametrize(
     "arguments, message",
-    [
-        (["--target", "costs"], "there is no column 'costs'. Did you mean 'cost'"),
-        (["--target", "cost", "--sensitive", "smoke"], "Did you mean 'smoker?'"),
-        (["--target", "city {x}", "--model", "linear"], "takes a target of numbers"),
-        (["--target", "city {x}"], "--sensitive: name a column. Whole records"),
-        (["--target", "cost", "--sensitive", "constant"], "single value"),
-        (["--target", "cost", "--secrets", "drawn"], "cannot redraw whole records"),
-        (["--target", "cost", "--sensitive", "cost"], "target itself"),
-        (["--target", "cost", "--alpha", "-1"], "--alpha: must be a number in [0, inf)"),
-        (["--target", "cost", "--noise-scale", "0.1", "nan"], "[0, inf); got 'nan'"),
-        (["--target", "cost", "--fail-above", "5"], "[0, 1]; got '5'"),
-        (["--target", "cost", "--test-size", "1"], "[0, 1); got '1'"),
-        (["--target", "cost", "--n-releases", "0"], "[1, inf); got '0'"),
-        (["--target", "cost", "--n-jobs", "0"], "n_jobs"),
-        (["--target", "cost", "--seed", "-1"], "must be a whole number"),
-        (["--target", "cost", "--out", "r.pdf"], "must end in .html"),
-        (["--target", "cost", "--out", "no/such/folder.html"], "folder that exists"),
-        (["--target", "cost", "--checkpoint", "."], "must be a file"),
-        (["--target", "cost", "--model", "cubic"], "invalid choice"),
-        (["--target", "cost", "--of", "nobody"], "--of"),
-        ([], "arguments are required: --target"),
-    ],
+    mostly_slow(
+        [
+            (["--target", "costs"], "there is no column 'costs'. Did you mean 'cost'"),
+            (["--target", "cost", "--sensitive", "smoke"], "Did you mean 'smoker?'"),
+            (["--target", "city {x}", "--model", "linear"], "takes a target of numbers"),
+            (["--target", "city {x}"], "--sensitive: name a column. Whole records"),
+            (["--target", "cost", "--sensitive", "constant"], "single value"),
+            (["--target", "cost", "--secrets", "drawn"], "cannot redraw whole records"),
+            (["--target", "cost", "--sensitive", "cost"], "target itself"),
+            (["--target", "cost", "--alpha", "-1"], "--alpha: must be a number in [0, inf)"),
+            (["--target", "cost", "--noise-scale", "0.1", "nan"], "[0, inf); got 'nan'"),
+            (["--target", "cost", "--fail-above", "5"], "[0, 1]; got '5'"),
+            (["--target", "cost", "--test-size", "1"], "[0, 1); got '1'"),
+            (["--target", "cost", "--n-releases", "0"], "[1, inf); got '0'"),
+            (["--target", "cost", "--n-jobs", "0"], "n_jobs"),
+            (["--target", "cost", "--seed", "-1"], "must be a whole number"),
+            (["--target", "cost", "--out", "r.pdf"], "must end in .html"),
+            (["--target", "cost", "--out", "no/such/folder.html"], "folder that exists"),
+            (["--target", "cost", "--checkpoint", "."], "must be a file"),
+            (["--target", "cost", "--model", "cubic"], "invalid choice"),
+            (["--target", "cost", "--of", "nobody"], "--of"),
+            ([], "arguments are required: --target"),
+        ]
+    ),
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_mistakes_get_one_line_and_code_2(data, tmp_path, run, monkeypatch, arguments, message):
@@ -279,6 +284,7 @@ def test_a_missing_file_and_a_file_that_a_number_was_expected_for(data, run):
     assert "Put DATA first" in err
 
 
+@pytest.mark.slow
 def test_a_singular_model_gets_one_line(people, tmp_path, run):
     people["double"] = 2.0 * people["height (cm)"]
     path = tmp_path / "d.csv"

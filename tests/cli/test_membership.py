@@ -8,6 +8,7 @@ import pytest
 QUICK = ("--n-releases", "8", "--quiet", "--seed", "1", "--noise-scale", "0.5", "5")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("secrets", ["actual", pytest.param("drawn", marks=pytest.mark.slow)])
 def test_an_audit_of_membership(secrets, data, tmp_path, run):
     out = tmp_path / "r.json"

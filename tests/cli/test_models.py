@@ -66,6 +66,7 @@ def test_a_pickle_is_trained_anew_on_the_columns_it_names(people, data, tmp_path
     pd.testing.assert_frame_equal(told["unfitted"], told["fitted"])
 
 
+@pytest.mark.slow
 def test_a_bare_model_gets_the_columns_prepared(data, tmp_path, run, store):
     out = tmp_path / "r.json"
     path = store(DecisionTreeRegressor(random_state=0))
@@ -80,6 +81,7 @@ def test_a_bare_model_gets_the_columns_prepared(data, tmp_path, run, store):
     assert "black_box" in results(out).index
 
 
+@pytest.mark.slow
 def test_a_model_that_was_fitted_without_the_column_does_not_get_it(
     people, data, tmp_path, run, store
 ):
@@ -128,6 +130,7 @@ def test_a_function_of_a_module(data, tmp_path, run, monkeypatch):
         assert message in err
 
 
+@pytest.mark.slow
 def test_what_cannot_be_loaded_is_said_in_one_line(people, data, tmp_path, run, store):
     released = PrivateLinearRegression(1.0).fit(people[["gene"]], people["row"]).release()
     (tmp_path / "text.pkl").write_text("this is no pickle")

@@ -4,6 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from helpers import mostly_slow
 
 from skleak.audit import LeakageAuditor
 from skleak.cli._options import PARAMETERS, Audit, UsageError, build_parser, parse
@@ -45,7 +46,9 @@ def test_options_have_types_and_help_of_the_parameters_they_set():
     assert {each.name for each in fields(Audit)} - set(actions) == {"asked_in"}
 
 
-@pytest.mark.parametrize("whom, of", [("everyone",) * 2, ("average",) * 2, ("99%", 0.99)])
+@pytest.mark.parametrize(
+    "whom, of", mostly_slow([("everyone",) * 2, ("average",) * 2, ("99%", 0.99)])
+)
 def test_for_whom_a_limit_has_to_hold(whom, of):
     assert typed("a.csv", "--target", "t", "--of", whom).of == of
     assert typed("a.csv", "--target", "t", "--of=0.9").of == 0.9

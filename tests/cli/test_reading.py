@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 
 from skleak.cli._columns import Decisions, read_table
 from skleak.cli._options import Audit
@@ -214,7 +215,7 @@ def test_nothing_of_a_table_is_quoted_where_others_read():
         check_columns(["Anna", "41"], Audit("", "x", brief=True))
 
 
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize("ending", mostly_slow([".csv", ".parquet"]))
 def test_a_wrong_name_is_told_before_anything_heavy_is_imported(tmp_path, ending):
     pytest.importorskip("pyarrow")
     path = tmp_path / f"t{ending}"

@@ -31,6 +31,7 @@ def test_the_bound_is_reached_by_the_exact_attack(distance):
     assert bound == pytest.approx((success - 0.5) / 0.5, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_attack_is_played_beside_the_bounds(rng):
     section, made = followed("An attack")
     X, y = rng.normal(size=(40, 2)), rng.normal(size=40)

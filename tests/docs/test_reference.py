@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import mostly_slow
 
 from skleak.audit import LeakageAuditor
 from skleak.linear_model import PrivateLinearRegression
@@ -66,7 +67,9 @@ def nameless(fields, name, document):
     return [path for path, _ in fields.fields(document) if fields.meaning(name, path) is None]
 
 
-@pytest.mark.parametrize("name", ["leakage", "attribute", "membership", "released", "pipeline"])
+@pytest.mark.parametrize(
+    "name", mostly_slow(["leakage", "attribute", "membership", "released", "pipeline"])
+)
 def test_every_field_of_a_file_has_a_meaning(name):
     fields = load("json_fields")
     assert set(fields.EXAMPLES) == {"leakage", "attribute", "membership", "released", "pipeline"}
@@ -84,13 +87,14 @@ def test_fields_of_other_fits_have_a_meaning(settings):
     assert not nameless(fields, "leakage", report.to_dict())
 
 
-@pytest.mark.parametrize("attribute", ["bmi", None])
+@pytest.mark.parametrize("attribute", mostly_slow(["bmi", None]))
 def test_fields_of_other_audits_have_a_meaning(attribute):
     fields = load("json_fields")
     document = fields._audited(LeakageAuditor(fields.MODEL, attribute, **fields.GAME))
     assert not nameless(fields, "attribute", document)
 
 
+@pytest.mark.slow
 def test_every_column_of_an_audit_is_described():
     fields = load("json_fields")
     page = (DOCS / "reference" / "audit_columns.md").read_text(encoding="utf-8")

@@ -38,7 +38,15 @@ def _is_number(value):
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-@pytest.mark.parametrize("file, name", [(file, name) for file in KEPT for name in KEPT[file]])
+def _cases():
+    """All cases; what takes seconds is slow, but for one audit."""
+    for file, name in ((file, name) for file in KEPT for name in KEPT[file]):
+        long = file.startswith(("audit_attribute", "sgd")) or "dask" in name
+        marks = pytest.mark.slow if long and name != "squared, sex, None" else ()
+        yield pytest.param(file, name, marks=marks)
+
+
+@pytest.mark.parametrize("file, name", _cases())
 def test_the_facts_are_those_kept(file, name):
     found, kept = compute(cases()[file][name]), KEPT[file][name]
     assert found.keys() == kept.keys()

@@ -78,6 +78,7 @@ def test_isotropic_is_the_identity(make_problem, kind):
         assert_allclose(found, expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False]))
 def test_root_hessian_and_cost(make_problem, rng, kind, fit_intercept):

@@ -4,6 +4,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 
 from skleak.influence import candidate_encodings
 from skleak.influence.removal import addition_steps, removal_distances, removal_steps
@@ -107,9 +108,9 @@ UNREACHED = ("huge", "logistic", False, 0)
 CASES = ["wide", "far", "outlier", "huge", "tiny", "units"]
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("loss", ESTIMATORS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False]))
+@pytest.mark.parametrize("loss", mostly_slow(ESTIMATORS))
+@pytest.mark.parametrize("case", mostly_slow(CASES))
 def test_distances_without_and_with_a_record_and_between_values(case, loss, fit_intercept):
     alpha, (X, y) = 1e-3 if case == "wide" else 2.0**-20, _problem(case, loss)
     model = ESTIMATORS[loss](1.0, alpha=alpha, fit_intercept=fit_intercept).fit(X, y)

@@ -58,6 +58,7 @@ def test_few_records_and_one_column(make_multinomial, n, d):
     _check_derivative(make_multinomial(n, d, 3, alpha=0.1), records=(0, 4))
 
 
+@pytest.mark.slow
 def test_all_copies_of_a_record_move_together(make_multinomial):
     problem = make_multinomial()
     i = int(problem.s.argmax())

@@ -139,6 +139,7 @@ def test_the_direction_by_the_matrix_of_all_records(make_problem, kind, norm):
     assert_allclose(found.change, expected, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_blocks_tables_and_sparse_records_change_nothing(make_problem, monkeypatch):
     problem = make_problem("logistic", n=40, d=3)
     objective, factor, wanted = problem.objective, problem.factor, np.cos(np.arange(40.0))

@@ -205,7 +205,7 @@ def test_a_candidate_that_cannot_leak_weighs_one(reweighting, rng):
     assert np.linalg.norm(found - fit - (w - start)) <= 1e-6 * np.linalg.norm(w - start)
 
 
-@pytest.mark.parametrize("reweighting", RULES)
+@pytest.mark.parametrize("reweighting", mostly_slow(RULES))
 def test_without_a_fixed_point_they_are_said_to_be_unreliable(reweighting, rng):
     X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
     X[4], y[4] = 0.0, 0.0

@@ -233,6 +233,7 @@ def _agrees(case, refit, n=2):
     assert apart < 1e-9
 
 
+@pytest.mark.slow
 def test_a_sample_agrees_with_refits():
     _agrees(_spector(), False)
     _agrees(_measurements(load_iris, [0], 3), True, 1)

@@ -157,6 +157,7 @@ def test_it_is_made_from_a_leakage_report(people):
     assert again.by_group.equals(frame.by_group.rename_axis(again.by_group.index.name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     mostly_slow(["categorical", "numeric", "membership"], 0),
@@ -236,6 +237,7 @@ def wards():
     return X.iloc[train], y.iloc[train], ward
 
 
+@pytest.mark.slow
 def test_a_label_that_was_made_up_is_nobodys(wards):
     """The attack: the labels 0 to 79 of a report are found in a table of 120, as other people."""
     X, y, ward = wards
@@ -267,6 +269,7 @@ def test_a_label_that_was_made_up_is_nobodys(wards):
         assert LeakageFrame.from_estimator(model, in_order).ratio().iloc[0, 0] == right
 
 
+@pytest.mark.slow
 def test_labels_of_the_table_find_their_people(wards):
     """With labels of its own a report takes those of the whole table, in any order."""
     X, y, ward = wards
@@ -294,6 +297,7 @@ def test_labels_of_the_table_find_their_people(wards):
         LeakageFrame({"loss": loss, "other": loss.iloc[::-1]}, ward)
 
 
+@pytest.mark.slow
 def test_an_audit_of_some_records_takes_the_groups_of_all(wards):
     X, y, ward = wards
     made = {"noise_scales": [1.0], "secrets": "drawn", "n_releases": 2, "random_state": 0}
@@ -310,6 +314,7 @@ def test_an_audit_of_some_records_takes_the_groups_of_all(wards):
             LeakageFrame.from_report(bare.report_, groups)
 
 
+@pytest.mark.slow
 def test_a_report_of_columns_without_names_says_whom_to_ask(wards):
     X, y, _ = wards
     pipeline = make_pipeline(StandardScaler(), PrivateLinearRegression(0.5)).fit(X, y)

@@ -69,6 +69,7 @@ def _both(encoder, model, table, source):
     return held, make_pipeline(BlockwiseTransformer(encoder), model).fit(source, y="cost")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     ["parquet", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("polars", "dask"))],
@@ -135,6 +136,7 @@ def test_named_records(table, encoder, opened):
     pd.testing.assert_frame_equal(found, expected, rtol=1e-8, check_dtype=False)
 
 
+@pytest.mark.slow
 def test_other_records_and_what_needs_memory(table, encoder, opened, tmp_path):
     source, model = opened("parquet"), PrivateLinearRegression(noise_scale=0.1)
     held, lazy = _both(encoder, model, table, source)

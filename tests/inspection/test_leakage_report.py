@@ -41,6 +41,7 @@ def _pipeline(model):
     return make_pipeline(encoder, model)
 
 
+@pytest.mark.slow
 def test_the_table_is_that_of_attribute_leakage(clinic):
     X, y, _ = clinic
     for model, target in (
@@ -67,6 +68,7 @@ def test_the_table_is_that_of_attribute_leakage(clinic):
         assert set(report.groups.index) == set(X["ward"])
 
 
+@pytest.mark.slow
 def test_carriers_of_a_rare_value_are_named_everywhere(clinic):
     X, y, carriers = clinic
     model = PrivateLinearRegression(0.02, alpha=1e-3, private_target=False)
@@ -83,6 +85,7 @@ def test_carriers_of_a_rare_value_are_named_everywhere(clinic):
     assert report.records.index.equals(X.index)
 
 
+@pytest.mark.slow
 def test_what_tells_little_is_reported_with_its_figure(clinic):
     X, y, _ = clinic
     report = leakage_report(_pipeline(PrivateLinearRegression(30.0)).fit(X, y), X, y)
@@ -94,6 +97,7 @@ def test_what_tells_little_is_reported_with_its_figure(clinic):
     assert not report.carriers.size
 
 
+@pytest.mark.slow
 def test_shares_removed_are_those_of_a_linear_release(clinic):
     """With a linear model and a public target, information about age is an average of squares."""
     X, y, _ = clinic
@@ -120,6 +124,7 @@ def test_shares_removed_are_those_of_a_linear_release(clinic):
     assert row["van_trees_error"] < sd
 
 
+@pytest.mark.slow
 def test_labels_that_are_unknown_or_occur_twice(clinic):
     X, y, _ = clinic
     X = X[:40].copy()
@@ -135,6 +140,7 @@ def test_labels_that_are_unknown_or_occur_twice(clinic):
             report.person(wrong)
 
 
+@pytest.mark.slow
 def test_some_records_weights_and_noise_without_an_exact_answer(clinic):
     X, y, _ = clinic
     X, y = X[:60], y[:60]
@@ -153,6 +159,7 @@ def test_some_records_weights_and_noise_without_an_exact_answer(clinic):
     assert features.loc["age", "advantage_any_prior"] > 0.0
 
 
+@pytest.mark.slow
 def test_the_model_reports_the_same_distances_by_its_own_labels(clinic):
     X, y, carriers = clinic
     X = X.assign(ward=(X["ward"] == "west").astype(float))
@@ -177,6 +184,7 @@ def test_the_model_reports_the_same_distances_by_its_own_labels(clinic):
         assert row["found_at_1pct"] == pytest.approx(norm.cdf(norm.ppf(0.01) + distance), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_of_too_many_records_the_most_exposed_and_some_others_are_reported(clinic, monkeypatch):
     X, y, _ = clinic
     pipeline = _pipeline(PrivateLogisticRegression(0.2, alpha=1e-2)).fit(X, y > 1.0)
@@ -195,6 +203,7 @@ def test_of_too_many_records_the_most_exposed_and_some_others_are_reported(clini
     assert len(attribute_leakage(pipeline, X, y > 1.0, "ward", records=slice(None))) == len(X)
 
 
+@pytest.mark.slow
 def test_of_costly_preprocessing_few_records_are_refitted_and_said_so(clinic, monkeypatch):
     X, y = clinic[0][:60], clinic[1][:60]
     X = X.assign(age=X["age"].round(-1))
@@ -218,6 +227,7 @@ def test_of_costly_preprocessing_few_records_are_refitted_and_said_so(clinic, mo
     assert some["distance"].notna().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     mostly_slow(

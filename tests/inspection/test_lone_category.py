@@ -11,6 +11,7 @@ from skleak.inspection import leakage_report
 from skleak.linear_model import PrivateLinearRegression
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.CostWarning")
 def test_the_report_looks_at_the_record_without_being_told():
     rng = np.random.default_rng(0)

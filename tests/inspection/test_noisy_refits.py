@@ -12,6 +12,7 @@ from skleak.inspection._slopes import slopes
 from skleak.linear_model import PrivateLinearRegression
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", mostly_slow(["yeo-johnson", "box-cox"]))
 def test_a_power_transformer_is_smooth(method, rng):
     """Against differences of refits at steps that are far above the noise."""

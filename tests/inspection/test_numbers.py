@@ -100,6 +100,7 @@ def test_a_number_moves_all_of_its_encoded_columns_at_once(patients):
     assert ratio.max() > 1.25
 
 
+@pytest.mark.slow
 def test_columns_that_are_not_encoded_leak_what_their_model_says(patients, rng):
     X, y = patients
     X = (X - X.mean()) / X.std()
@@ -122,6 +123,7 @@ def test_columns_that_are_not_encoded_leak_what_their_model_says(patients, rng):
         np.testing.assert_allclose(losses[NUMBERS], expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_several_classes_leak_as_their_columns_do(rng):
     X, y = load_digits(n_class=3, return_X_y=True)
     X = X[:90] @ rng.normal(size=(64, 5)) / 20.0
@@ -139,6 +141,7 @@ def test_several_classes_leak_as_their_columns_do(rng):
         np.testing.assert_allclose(losses, np.linalg.norm(moved, axis=1) / 0.1, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_noise_shaped_by_the_records_tells_of_numbers_too(patients, trained_anew):
     X, y = patients
     X = X[["bmi", "bp"]]
@@ -192,6 +195,7 @@ def test_clipped_numbers_have_no_slope_and_a_distance(patients):
     assert (leakage.loc[outside, "distance"] == 0.0).any()
 
 
+@pytest.mark.slow
 def test_nested_pipelines_labels_and_zero_weights(patients):
     X, y = patients
     flat = make_pipeline(StandardScaler(), SQUARES, PrivateLinearRegression(0.1)).fit(X, y)

@@ -121,6 +121,7 @@ def test_targets_that_an_encoder_sees_count_and_no_ledger_is_charged(patients, r
     assert (tmp_path / "ledger.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_records_and_what_is_refused(patients):
     X, y = patients
     pipeline = make_pipeline(StandardScaler(), PrivateLinearRegression(0.1)).fit(X, y)

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
@@ -95,7 +96,7 @@ def test_a_raw_column_is_the_block_of_what_encodes_it(people):
 
 @pytest.mark.parametrize(
     "make",
-    [
+    mostly_slow([
         lambda: encoder(),
         lambda: encoder(drop="first"),
         lambda: encoder(drop="if_binary", sparse_output=False),
@@ -122,7 +123,7 @@ def test_a_raw_column_is_the_block_of_what_encodes_it(people):
         lambda: make_column_transformer(
             (SimpleImputer(add_indicator=True), ["age", "pay"]), (OneHotEncoder(), ["town"])
         ),
-    ],
+    ]),
 )  # fmt: skip
 def test_no_encoded_column_that_a_raw_one_moves_is_missed(people, make):
     """The attack: put other people's values in, and look which encoded columns move."""
@@ -155,6 +156,7 @@ def test_columns_are_kept_apart_where_the_transformer_does(people):
             assert [f"__{column}" in name for name in names] == moved[j].tolist()
 
 
+@pytest.mark.slow
 def test_it_serves_in_searches(people):
     X, y = people
     scoring = {"r2": "r2", "leakage": make_leakage_scorer("ward"), "max": make_leakage_scorer()}

@@ -31,6 +31,7 @@ def _parameters(pipeline, X, y, row, target, weight=None):
     return model._confidential_state().factor.coefficients
 
 
+@pytest.mark.slow
 def test_targets_of_regressors_are_numbers(patients, rng):
     X, y = patients
     weight = rng.uniform(0.5, 2.0, size=len(y))
@@ -65,6 +66,7 @@ def test_targets_of_regressors_are_numbers(patients, rng):
             assert cell.distance_from_own == pytest.approx(away, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_labels_are_told_apart(patients):
     X, y = patients
     flowers, species = load_iris(return_X_y=True, as_frame=True)
@@ -86,6 +88,7 @@ def test_labels_are_told_apart(patients):
             assert cell.share == np.mean(target == target[row])
 
 
+@pytest.mark.slow
 def test_the_target_is_there_where_it_is_private(patients):
     X, y = patients
     X = X[["bmi", "bp"]]
@@ -112,6 +115,7 @@ def test_the_target_is_there_where_it_is_private(patients):
     np.testing.assert_allclose(refitted, held, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_numbers_of_a_block_leak_together(patients, trained_anew):
     X, y = patients
     pipeline = make_pipeline(SQUARES, PrivateLogisticRegression(0.1, alpha=0.1)).fit(X, y > 0)

@@ -85,6 +85,7 @@ def expect_same(found, expected):
         pd.testing.assert_frame_equal(one, other, rtol=1e-9, check_dtype=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_slow(["path", "polars", "frame", "array"], 0))
 def test_tables_are_those_of_memory(kind, table, parquet):
     options = {}
@@ -120,6 +121,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_slow(list(TARGETS)))
 def test_losses_and_noise_are_those_of_memory(kind, table, parquet):
     model, target = TARGETS[kind]
@@ -133,6 +135,7 @@ def test_losses_and_noise_are_those_of_memory(kind, table, parquet):
         expect_same(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", mostly_slow(["uniform", "conditional", [0.3, 0.7]], 1))
 def test_priors_are_those_of_memory(prior, table, parquet):
     options = {"prior": prior, "records": slice(5, 25)}
@@ -141,6 +144,7 @@ def test_priors_are_those_of_memory(prior, table, parquet):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attribute", mostly_slow(["ward", "sex"], 1))
 def test_a_pipeline_whose_blocks_are_encoded_as_they_are_read(attribute, table, parquet):
     raw = table[["ward", "sex", "age"]]
@@ -154,6 +158,7 @@ def test_a_pipeline_whose_blocks_are_encoded_as_they_are_read(attribute, table, 
     expect_same(found, auditor(small, **options).fit(raw, table["dose"], sample_weight=table["w"]))
 
 
+@pytest.mark.slow
 def test_few_are_encoded_at_once_and_the_tables_are_those_of_memory(table, parquet, monkeypatch):
     width = 2 * 3
     monkeypatch.setattr(_outside, "_ELEMENTS", 25 * width)
@@ -170,6 +175,7 @@ def test_few_are_encoded_at_once_and_the_tables_are_those_of_memory(table, parqu
     expect_same(found, in_memory(table))
 
 
+@pytest.mark.slow
 def test_more_than_memory_holds_is_refused_with_what_fits(parquet, monkeypatch):
     monkeypatch.setattr(_outside, "_MOST_ELEMENTS", 6 * 20)
     with pytest.raises(AttackNotApplicableError, match="Name at most 20 `records`"):
@@ -226,6 +232,7 @@ def test_intervals_of_samples_hold_for_all_records(rng):
     assert missed <= 22  # 10 expected at most; beyond 22 with probability below 1e-3
 
 
+@pytest.mark.slow
 def test_carriers_are_found_as_in_memory(table, tmp_path):
     table = pd.concat([table.drop(columns="ward")] * 5, ignore_index=True)
     table["age"] += np.linspace(0.0, 1.0, len(table))
@@ -238,6 +245,7 @@ def test_carriers_are_found_as_in_memory(table, tmp_path):
     expect_same(found, expected)
 
 
+@pytest.mark.slow
 def test_imputation_learns_from_a_sample(parquet, monkeypatch):
     monkeypatch.setattr(_outside, "_LEARNT", 30)
     found = auditor().fit(parquet[0], "dose", sample_weight="w")
@@ -245,6 +253,7 @@ def test_imputation_learns_from_a_sample(parquet, monkeypatch):
     assert found.results_["imputation"].between(0.0, 1.0).all()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_goes_on_block_by_block(table, parquet, tmp_path, monkeypatch):
     monkeypatch.setattr(_outside, "_ELEMENTS", 10 * 6)
     some = {"records": slice(0, 30)}
@@ -274,6 +283,7 @@ def test_a_checkpoint_goes_on_block_by_block(table, parquet, tmp_path, monkeypat
         auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_game_holds_no_row(table, parquet, monkeypatch):
     """Only parameters, and what is known of the attacked column."""
     cells = {}

@@ -14,7 +14,7 @@ KINDS = ["squared", "logistic", "poisson"]
 
 
 @pytest.mark.parametrize("quantile", mostly_slow([1.0, 0.8], 1))
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS))
 def test_brackets_hold_those_of_memory(kind, quantile, rng):
     X, y, weight = records(kind, rng, 300)
     X[:, 2] += 5.0

@@ -50,6 +50,7 @@ def test_a_record_that_is_not_there_is_told(fitted):
         candidate_encodings(large, np.vstack([X[0], X[1] + 1.0]), y[:2], 0, [0.0, 1.0])
 
 
+@pytest.mark.slow
 def test_removals_and_additions_are_those_of_memory(fitted):
     *_, memory, large = fitted
     rows = np.array([3, 50, 8])

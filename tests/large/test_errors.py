@@ -145,6 +145,7 @@ def test_mixed_types(records, tmp_path):
         PrivateLinearRegression().fit(folder, *rest)
 
 
+@pytest.mark.slow
 def test_categories_that_differ_between_partitions():
     frame, y, _ = table("logistic")
     parts = dd.from_pandas(frame.assign(y=y.astype("category")), npartitions=3)

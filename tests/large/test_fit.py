@@ -56,7 +56,7 @@ def test_every_kind_of_table_gives_the_fit_of_memory(kind, where, tmp_path):
 
 @pytest.mark.parametrize("chunks", mostly_slow([1, (1, 14, 5), 20], 1))
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", mostly_slow(MODELS))
 def test_chunks_and_intercept_make_no_difference(kind, fit_intercept, chunks):
     frame, y, _ = table(kind, seed=1)
     chunks = (chunks, -1)
@@ -71,6 +71,7 @@ def test_chunks_and_intercept_make_no_difference(kind, fit_intercept, chunks):
     assert_allclose(losses, inside.fisher_information_loss_, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_targets_in_other_chunks_are_cut_as_the_records():
     frame, y, weight = table("squared")
     X, arrays = frame.to_numpy(), [da.from_array(v, chunks=7) for v in (y.to_numpy(), weight)]
@@ -104,6 +105,7 @@ def test_a_release_and_a_pickle_hold_nothing_that_reads_the_records(tmp_path):
         assert not hasattr(pickle.loads(text), "_state")
 
 
+@pytest.mark.slow
 def test_the_largest_loss_is_charged_to_a_ledger(tmp_path):
     frame, y, weight = table("poisson")
     ledger = LeakageLedger(tmp_path / "ledger")

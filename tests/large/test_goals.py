@@ -69,7 +69,7 @@ def test_rungs_of_other_mechanisms(options, rng):
     assert found == expected
 
 
-@pytest.mark.parametrize("where", ["frame", "parquet"])
+@pytest.mark.parametrize("where", mostly_slow(["frame", "parquet"]))
 def test_tables_of_other_kinds(where, tmp_path):
     frame, y, weight = table("squared")
     frame["dose"] = (frame["dose"] > -1.0).astype(float)

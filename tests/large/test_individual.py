@@ -20,7 +20,7 @@ def both(kind, rng, n=60, chunks=(1, 50, 9), **options):
     return [MODELS[kind](**options).fit(*records) for records in (given, large)]
 
 
-@pytest.mark.parametrize("options", [{}, {"fit_intercept": False}, {"alpha": 0.0}])
+@pytest.mark.parametrize("options", mostly_slow([{}, {"fit_intercept": False}, {"alpha": 0.0}]))
 def test_all_records_under_the_squared_loss(options, rng):
     inside, found = both("squared", rng, **options)
     expected = inside.individual_privacy(delta=1e-5, baseline=0.01)
@@ -36,7 +36,7 @@ def test_all_records_under_the_squared_loss(options, rng):
     assert mu == pytest.approx(inside.individual_privacy_["mu"].max(), rel=1e-9)
 
 
-@pytest.mark.parametrize("shape", [np.eye(4), np.diag([1.0, 4.0, 0.5, 0.5])])
+@pytest.mark.parametrize("shape", mostly_slow([np.eye(4), np.diag([1.0, 4.0, 0.5, 0.5])]))
 @pytest.mark.parametrize("kind", mostly_slow(["logistic", "poisson"], 0))
 def test_all_records_are_bounded_under_other_losses(kind, shape, rng):
     inside, found = both(kind, rng, 400, (200, 200), noise_covariance=shape)
@@ -49,6 +49,7 @@ def test_all_records_are_bounded_under_other_losses(kind, shape, rng):
     assert np.median(bound["mu"][some] / exact[some]) < 1.5
 
 
+@pytest.mark.slow
 def test_a_record_that_is_far_off_leaves_bounds_beyond_all_numbers(rng):
     """What overflows on the way is infinite, without a warning."""
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, size=60)
@@ -77,6 +78,7 @@ def test_chosen_records_are_exact(kind, rng):
     assert_allclose(found.individual_privacy(**secret), expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_slow(["squared", "logistic"]))
 def test_secrets_and_queries_of_chosen_records(kind, rng):
     inside, found = both(kind, rng)
@@ -93,6 +95,7 @@ def test_secrets_and_queries_of_chosen_records(kind, rng):
     assert np.all(mu >= expected * (1.0 - 1e-6))
 
 
+@pytest.mark.slow
 def test_labels_of_files_and_frames(tmp_path):
     frame, y, weight = table("squared")
     found = MODELS["squared"](0.3).fit(*outside("frame", frame, y, weight, tmp_path))
@@ -103,6 +106,7 @@ def test_labels_of_files_and_frames(tmp_path):
     assert_allclose(some, expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_what_has_no_exact_answer_says_so(rng):
     inside, found = both("softmax", rng)
     with pytest.raises(AttackNotApplicableError, match="Name some of them by `records`"):
@@ -132,6 +136,7 @@ def test_no_goal(rng):
         model.individual_privacy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_slow(["squared", "softmax"]))
 def test_the_most_exposed_records_of_a_report(kind, rng):
     inside, found = both(kind, rng)

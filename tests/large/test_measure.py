@@ -41,6 +41,7 @@ def test_training_records_at_every_grain(kind):
         assert_allclose(computed(found.fisher_information_loss(**grain)), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_slow(MODELS, 2))
 def test_other_records_wherever_they_and_the_model_lie(kind):
     inside, found, (X, y, weight) = both(kind)

@@ -31,6 +31,7 @@ def fit_both(kind, reweighting, X, y, weight, chunks, alpha=0.1):
     return memory, large.fit(arrays[0].rechunk({1: -1}), *arrays[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.UnevenLeakageWarning")
 @pytest.mark.parametrize("kind", mostly_slow(MODELS, 1))
 @pytest.mark.parametrize("reweighting", mostly_slow([IRFIL(), IRFIL(norm="trace"), EvenTotal()], 0))

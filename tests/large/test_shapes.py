@@ -41,6 +41,7 @@ def test_releases_and_losses_are_those_of_memory(kind, shape, intercept, chunks)
         assert_allclose(losses.compute(), inside.fisher_information_loss(**given), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", mostly_slow(SHAPES, 1))
 @pytest.mark.parametrize("kind", mostly_slow(KINDS, 1))
 def test_joint_losses_of_all_and_of_groups(kind, shape):
@@ -56,7 +57,7 @@ def test_joint_losses_of_all_and_of_groups(kind, shape):
     assert_allclose(found.fisher_information_loss(**some), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", mostly_slow(SHAPES))
 def test_a_file_and_other_records(shape, tmp_path):
     frame, y, weight = table("logistic")
     where = outside("parquet", frame, y, weight, tmp_path)
@@ -99,6 +100,7 @@ def test_a_ledger_is_charged_the_largest_loss(shape, tmp_path):
     assert found.fisher_information_loss_.max().compute() == pytest.approx(charged[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", mostly_slow(SHAPES, 0))
 def test_a_goal(shape):
     told = []

@@ -47,7 +47,7 @@ def files(folder, *parts):
     return folder
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", mostly_slow(MODELS))
 def test_blocks_without_records_take_no_part(kind):
     records, y, weight = table(kind)
     X, y, chunks = records.to_numpy(), y.to_numpy(), (0, 7, 0, 0, 33, 20, 0)
@@ -69,6 +69,7 @@ def test_a_filtered_frame_has_empty_partitions(frame):
     assert_same(found, PrivateLinearRegression().fit(some[COLUMNS], some["y"]))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, as it writes
 def test_the_index_of_a_file_is_no_column(frame, tmp_path):
     inside = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
@@ -124,6 +125,7 @@ def test_columns_of_several_files_that_dask_would_fuse(n_files, frame, tmp_path)
     pd.testing.assert_series_equal(of_groups, expected, check_index_type=False, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_types_of_columns_and_targets(frame, tmp_path):
     age = np.arange(len(frame)) % 5
     columns = {
@@ -143,6 +145,7 @@ def test_types_of_columns_and_targets(frame, tmp_path):
             assert_same(PrivateLinearRegression().fit(found, "y"), inside)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     mostly_slow(["int8", "bool", "Int8", "boolean", "category", "int64[pyarrow]"], 4),
@@ -212,6 +215,7 @@ def test_names_of_columns(frame, tmp_path):
         PrivateLinearRegression().fit(tmp_path / "rows.csv", "y")
 
 
+@pytest.mark.slow
 def test_records_that_are_measured_go_by_their_index(frame, tmp_path):
     frame.index = [f"person {k}" for k in range(len(frame))]
     model = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
@@ -258,6 +262,7 @@ def test_text_that_is_missing_is_imputed_and_encoded_as_in_memory(missing, frame
     assert_allclose(BlockwiseTransformer(encoder).transform(parts[["ward"]]), expected)
 
 
+@pytest.mark.slow
 def test_dask_frames_whose_rows_come_in_another_order(frame):
     parts = dd.from_pandas(frame, npartitions=3)
     # As merges and shuffles give them: other rows first each time.

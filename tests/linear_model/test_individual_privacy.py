@@ -112,7 +112,7 @@ def test_what_follows_from_mu(rng):
     assert model.individual_privacy_.attrs == {"delta": 1e-6, "baseline": 1e-3}
 
 
-@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateLogisticRegression])
+@pytest.mark.parametrize("kind", mostly_slow([PrivateLinearRegression, PrivateLogisticRegression]))
 def test_a_secret_guessed_from_a_prior_needs_its_largest_distance(kind, rng):
     """The best attack at even odds passes the bound of the actual value, and not that of all."""
     X, y = _problem(kind, rng)
@@ -141,6 +141,7 @@ def test_a_secret_guessed_from_a_prior_needs_its_largest_distance(kind, rng):
     assert np.any(more["mu"] > every["mu"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", mostly_slow([["no", "yes"], ["no", "perhaps", "yes"]], 0))
 def test_a_label_guessed_from_a_prior(labels, rng):
     X, y = rng.normal(size=(N, 3)), np.array(labels)[np.arange(N) % len(labels)]
@@ -186,6 +187,7 @@ def test_no_attack_is_right_more_often(rng):
         assert rates[0] >= bound - 5.0 * error  # the best attack reaches it
 
 
+@pytest.mark.slow
 def test_where_there_is_no_exact_answer(rng):
     X, y = _problem(PrivateLinearRegression, rng)
     cases = [
@@ -211,6 +213,7 @@ def test_where_there_is_no_exact_answer(rng):
         model.individual_privacy(features=1)
 
 
+@pytest.mark.slow
 def test_extremes(rng):
     X, y = _problem(PrivateLinearRegression, rng)
     silent = PrivateLinearRegression(0.0).fit(X, y).individual_privacy_
@@ -260,6 +263,7 @@ def test_it_stays_with_the_fit(rng):
     assert len(model.individual_privacy_) == 20
 
 
+@pytest.mark.slow
 def test_reports_have_it(rng):
     X, y = _problem(PrivateLogisticRegression, rng)
     model = PrivateLogisticRegression(0.3, alpha=0.01).fit(X, y)

@@ -76,6 +76,7 @@ def test_containers_of_records(estimator_class, make_data, rng, container, rewei
     assert_allclose(report.records["fisher_information_loss"], model.fisher_information_loss_)
 
 
+@pytest.mark.slow
 def test_sparse_records_that_are_sparse(estimator_class, data, rng):
     X = data.X * (rng.random(data.X.shape) < 0.4)
     X[:, 0] += 1.0 + np.arange(60) / 60.0  # no two rows alike
@@ -137,19 +138,21 @@ def test_single_precision_is_measured_in_double(estimator_class, data):
 
 @pytest.mark.parametrize(
     "encode",
-    [
-        lambda y: y.astype(bool),
-        lambda y: y.astype(np.int8),
-        lambda y: 2 * y - 1,
-        lambda y: y.astype(float) * 7.0,
-        lambda y: np.where(y == 1, "yes", "no"),
-        lambda y: np.where(y == 1, "yes", "no").astype(object),
-        lambda y: np.where(y == 1, "yes", "no").tolist(),
-        lambda y: pd.Series(np.where(y == 1, "yes", "no"), index=np.arange(60)[::-1]),
-        lambda y: pd.Series(pd.Categorical(np.where(y == 1, "yes", "no"))),
-        lambda y: pl.Series(np.where(y == 1, "yes", "no")),
-        lambda y: pl.Series(y.astype(bool)),
-    ],
+    mostly_slow(
+        [
+            lambda y: y.astype(bool),
+            lambda y: y.astype(np.int8),
+            lambda y: 2 * y - 1,
+            lambda y: y.astype(float) * 7.0,
+            lambda y: np.where(y == 1, "yes", "no"),
+            lambda y: np.where(y == 1, "yes", "no").astype(object),
+            lambda y: np.where(y == 1, "yes", "no").tolist(),
+            lambda y: pd.Series(np.where(y == 1, "yes", "no"), index=np.arange(60)[::-1]),
+            lambda y: pd.Series(pd.Categorical(np.where(y == 1, "yes", "no"))),
+            lambda y: pl.Series(np.where(y == 1, "yes", "no")),
+            lambda y: pl.Series(y.astype(bool)),
+        ]
+    ),
     ids=(
         [
             "bool",
@@ -229,6 +232,7 @@ def test_containers_are_not_modified(estimator_class, data, container):
         assert_array_equal(X.toarray(), original.toarray())
 
 
+@pytest.mark.slow
 def test_read_only_memory_maps(estimator_class, data, tmp_path):
     maps = []
     for name, array in (("X", data.X), ("y", np.asarray(data.y)), ("w", data.weights)):
@@ -257,6 +261,7 @@ def test_later_edits_do_not_reach_the_model(estimator_class, data):
     assert_array_equal(model.fisher_information_loss(), before)
 
 
+@pytest.mark.slow
 @few_records
 def test_the_global_random_state_is_untouched(estimator_class, make_data, rng):
     data = make_data(estimator_class, rng, n=10, d=2)
@@ -291,6 +296,7 @@ def test_integer_weights_are_repeated_rows(estimator_class, data):
     assert found == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_weights_of_zero_are_absent_rows(estimator_class, data):
     weights = data.weights.copy()
     weights[[0, 7, 30]] = 0.0

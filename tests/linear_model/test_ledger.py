@@ -74,6 +74,7 @@ def test_without_noise_the_loss_is_infinite(tmp_path):
         PrivateLinearRegression(0, ledger=ledger).fit(X, y)
 
 
+@pytest.mark.slow
 def test_gaussian_differential_privacy_composes(tmp_path):
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(100, 3))

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy import sparse
 from sklearn.base import clone
 
@@ -82,8 +83,8 @@ def test_the_same_model_on_larger_numbers_is_refused_as_often(rng):
     assert _charged(model, 1e-3 * X, 1e-3 * y, units)[0] > once
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("loss", MODELS)
+@pytest.mark.parametrize("way", mostly_slow(WAYS))
+@pytest.mark.parametrize("loss", mostly_slow(MODELS))
 def test_the_charge_is_that_of_the_same_model_in_other_units(loss, way, rng):
     """Two ways to measure in widths: by the ledger, and by data that are divided by them."""
     kind, span = MODELS[loss]
@@ -188,6 +189,7 @@ def test_units_come_from_data_norm(rng):
         _charged(PrivateLinearRegression(), X, y, "data_norm", data_norm=1.0)
 
 
+@pytest.mark.slow
 def test_columns_go_by_their_names_wherever_records_lie(rng):
     da = pytest.importorskip("dask.array")
     X, y = _data(rng)

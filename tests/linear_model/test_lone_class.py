@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 
 from skleak.attacks import LikelihoodRatioMembership, WhiteBoxAttributeInference
 from skleak.exceptions import AttackNotApplicableError, NoMinimizerWarning
@@ -20,7 +21,7 @@ def _fit(classes=None, n_classes=3):
     return X, y, model.fit(X, y, sample_weight=weights)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", mostly_slow([2, 3]))
 def test_a_record_that_the_classes_tell_has_no_privacy(n_classes):
     X, y, model = _fit(None, n_classes)
     assert y[LONE] in model.release().classes_
@@ -35,6 +36,7 @@ def test_a_record_that_the_classes_tell_has_no_privacy(n_classes):
     assert model.individual_privacy(records=[3, LONE])["mu"].tolist() == [mu[3], np.inf]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.NoMinimizerWarning")
 def test_neither_have_its_label_and_the_report():
     _, _, model = _fit()
@@ -46,12 +48,14 @@ def test_neither_have_its_label_and_the_report():
     assert report.features.loc["(target)"].isin([1.0]).any()
 
 
+@pytest.mark.slow
 def test_declared_classes_tell_nothing():
     _, _, model = _fit([0, 1, 2])
     assert np.all(np.isfinite(model.individual_privacy_["mu"]))
     assert np.all(np.isfinite(model.individual_privacy(features="(target)")["mu"]))
 
 
+@pytest.mark.slow
 def test_outside_memory():
     da = pytest.importorskip("dask.array")
     X, y, _ = _fit(None, 2)

@@ -103,6 +103,7 @@ def test_noise_on_every_parameter(trees):
     assert model.noise_scale_ == 0.3
 
 
+@pytest.mark.slow
 def test_a_row_moves_all_of_its_copies(trees):
     X, y, weights = trees
     times = weights.astype(int)
@@ -149,6 +150,7 @@ def test_reweighting_is_for_two_classes(trees):
         model.fit(X, y, sample_weight=weights)
 
 
+@pytest.mark.slow
 def test_targets_of_the_noise(trees):
     X, y, _ = trees
     unit = PrivateLogisticRegression(1.0).fit(X, y)
@@ -168,6 +170,7 @@ def test_targets_of_the_noise(trees):
     assert 0.097 < advantage < 0.1 + 1e-6
 
 
+@pytest.mark.slow
 def test_sensitivity_covers_every_replacement(unit_rows, rng):
     X, y = unit_rows
     options = {"alpha": 0.05, "fit_intercept": False}
@@ -219,6 +222,7 @@ def test_epsilon_and_why_there_is_none(unit_rows):
         PrivateLogisticRegression(GaussianDP(1.0)).fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_ledger_adds_up(trees, tmp_path):
     X, y, _ = trees
     width = float(np.ptp(X, axis=0).max())
@@ -266,6 +270,7 @@ def test_a_report_in_every_form(trees, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_release_predicts_like_the_model_and_travels(trees):
     X = pd.DataFrame(trees[0], columns=["age", "bmi", "dose"])
     model = PrivateLogisticRegression(0.1).fit(X, trees[1])
@@ -286,6 +291,7 @@ def test_a_release_predicts_like_the_model_and_travels(trees):
     assert not hasattr(copy, "_state")
 
 
+@pytest.mark.slow
 def test_inside_a_pipeline_and_a_search(trees):
     frame = pd.DataFrame(trees[0], columns=["age", "bmi", "dose"])
     frame["sex"] = np.where(np.arange(150) % 2, "f", "m")

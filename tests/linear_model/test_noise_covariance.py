@@ -332,7 +332,7 @@ def test_max_advantage(numbers, rng):
             shaped.fit(X, numbers.y)
 
 
-@pytest.mark.parametrize("target", [GaussianDP(1.5), EpsilonDelta(2.0, 1e-6)])
+@pytest.mark.parametrize("target", mostly_slow([GaussianDP(1.5), EpsilonDelta(2.0, 1e-6)]))
 def test_differential_privacy(classes, rng, target):
     X = classes.X / np.linalg.norm(classes.X, axis=1).max()
     given = _shape(rng, 4)
@@ -359,7 +359,7 @@ def test_differential_privacy(classes, rng, target):
         assert "covariance of the noise" in report.differential_privacy.reasons[0]
 
 
-@pytest.mark.parametrize("kind", FITTED)
+@pytest.mark.parametrize("kind", mostly_slow(FITTED))
 def test_reports_state_both_terms(numbers, kind):
     model = PrivateLinearRegression(0.5, noise_covariance=kind).fit(numbers.X, numbers.y)
     report, state = model.leakage_report(groups=np.arange(60) % 2), _state(model)
@@ -385,6 +385,7 @@ def test_reports_state_both_terms(numbers, kind):
     assert any(names[kind] in line for line in report.findings)
 
 
+@pytest.mark.slow
 def test_reports_state_a_given_covariance(numbers, rng):
     model = PrivateLinearRegression(0.5, noise_covariance=_shape(rng, 5))
     report = model.fit(numbers.X, numbers.y).leakage_report()

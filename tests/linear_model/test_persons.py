@@ -124,6 +124,7 @@ def test_individual_privacy_is_that_of_refits_without_all_rows(visits, rng):
     assert np.all(about["mu"] >= privacy["mu"] * (1.0 - 1e-5))
 
 
+@pytest.mark.slow
 def test_reports_and_audits_agree_about_persons(visits, rng):
     X, a, who, weights = visits
     y = TARGETS["squared"][1](a, rng)
@@ -211,6 +212,7 @@ def test_a_release_warns_of_persons(rng):
         PrivateLinearRegression(noise).fit(X, y, persons=who).release()
 
 
+@pytest.mark.slow
 def test_no_guarantee_counts_rows_where_persons_are_meant(visits, rng):
     X, a, who, _ = visits
     y = TARGETS["logistic"][1](a, rng)
@@ -241,6 +243,7 @@ def test_goals_count_persons(visits, rng):
         MaxAdvantage(0.1, attribute="ward").noise_scale_of(other)
 
 
+@pytest.mark.slow
 def test_the_rung_of_a_goal_is_safe_for_all_rows_of_a_person(rng):
     """Another value in all rows of a person, and not in one of them, must leave the noise."""
     who = np.repeat(np.arange(100), 2)

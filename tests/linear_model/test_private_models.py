@@ -35,6 +35,7 @@ def _of_scikit_learn(model, total):
     )
 
 
+@pytest.mark.slow
 @every("fit_intercept", [True, False])
 @every("alpha", [1e-4, 1e-2, 1.0])
 @every("weighted", [False, True])

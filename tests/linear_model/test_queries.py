@@ -87,7 +87,7 @@ def test_losses_are_those_of_the_scores(case, rng):
     assert np.all(model.fisher_information_loss(queries=0.0 * queries[:1]) <= before)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_slow(CASES))
 def test_individual_privacy_is_that_of_the_scores(case, rng):
     model, X, y = _fitted(case, rng)
     weights = model._confidential_state().objective.sample_weight
@@ -126,6 +126,7 @@ def test_answers_are_functions_of_the_scores(rng):
             np.testing.assert_allclose(model.predict(queries), link(scores))
 
 
+@pytest.mark.slow
 def test_raw_columns_through_predictions(rng):
     table = pd.DataFrame(
         {"age": rng.normal(size=N), "ward": rng.choice(["A", "B"], size=N)},

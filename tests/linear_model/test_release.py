@@ -9,7 +9,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import flat
+from helpers import flat, mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -163,6 +163,7 @@ def test_the_pickle_of_a_release_holds_nothing_confidential(model, protocol):
     assert repr(again) == repr(released)
 
 
+@pytest.mark.slow
 def test_pickling_an_unreleased_model_drops_the_noiseless_state_and_warns(model, data):
     with pytest.warns(PrivacyLeakWarning, match=r"unreleased .*Pickle `estimator\.release\(\)`"):
         payload = pickle.dumps(model)
@@ -276,8 +277,8 @@ def test_a_release_says_that_its_step_grew(numbers):
     assert released.noise_step_ > 2.0**-70
 
 
-@pytest.mark.parametrize("reweighting", [None, "irfil"])
-@pytest.mark.parametrize("covariance", ["isotropic", "curvature", "minimax"])
+@pytest.mark.parametrize("reweighting", mostly_slow([None, "irfil"]))
+@pytest.mark.parametrize("covariance", mostly_slow(["isotropic", "curvature", "minimax"]))
 def test_neighbours_differ_in_the_parameters_alone(make_data, rng, covariance, reweighting):
     """The attack: read one record's entry off anything in a release but the noisy parameters."""
     if reweighting is not None and covariance != "isotropic":
@@ -298,6 +299,7 @@ def test_neighbours_differ_in_the_parameters_alone(make_data, rng, covariance, r
     assert pickles[0] == pickles[1]
 
 
+@pytest.mark.slow
 def test_classes_are_public_only_by_statement(classes):
     # Neighbours that differ in one label: without `classes` everybody sees it.
     X, y = classes.X, np.array(["well"] * 59 + ["ill"])

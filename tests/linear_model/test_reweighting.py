@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,7 +15,7 @@ def _spread(losses, weights=None):
     return np.sqrt(np.average((losses - mean) ** 2, weights=weights)) / mean
 
 
-@pytest.mark.parametrize("target", [True, False])
+@pytest.mark.parametrize("target", mostly_slow([True, False]))
 def test_every_record_leaks_the_same(estimator_class, data, target):
     model = estimator_class(0.1, alpha=0.1, private_target=target, reweighting=IRFIL(max_iter=100))
     plain = estimator_class(0.1, alpha=0.1, private_target=target).fit(data.X, data.y)
@@ -63,6 +64,7 @@ def test_what_is_balanced(numbers, options, per, norm):
         assert all(_spread(losses) > 1e-3 for losses in others.values())
 
 
+@pytest.mark.slow
 def test_the_fit_is_that_under_the_weights(estimator_class, data):
     model = estimator_class(0, alpha=0.1, reweighting=IRFIL(max_iter=100))
     model.fit(data.X, data.y, sample_weight=data.weights)
@@ -77,6 +79,7 @@ def test_the_fit_is_that_under_the_weights(estimator_class, data):
     assert _spread(unit, data.weights) <= 1e-6
 
 
+@pytest.mark.slow
 def test_integer_weights_are_repeated_rows(estimator_class, data):
     options = {"alpha": 0.1, "reweighting": IRFIL(tol=1e-8, max_iter=100)}
     copies = np.repeat(np.arange(60), data.weights.astype(int))
@@ -100,6 +103,7 @@ def test_records_of_weight_zero_change_nothing(estimator_class, data):
     assert_allclose(a.sample_reweights_[present], b.sample_reweights_, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_plain_iteration_is_slower_and_ends_in_the_same_place(numbers):
     options = {"alpha": 0.3, "reweighting": IRFIL(tol=1e-8)}
     rule = IRFIL(method="plain", tol=1e-8, max_iter=1000)

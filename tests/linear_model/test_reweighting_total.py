@@ -71,8 +71,8 @@ def derivatives(model, a, y):
 # The closed system.
 
 
-@pytest.mark.parametrize("balance", BALANCES)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("balance", mostly_slow(BALANCES))
+@pytest.mark.parametrize("fit_intercept", mostly_slow([True, False]))
 def test_weights_minimiser_and_level_solve_the_closed_system(
     estimator_class, data, balance, fit_intercept
 ):
@@ -156,6 +156,7 @@ def test_one_plain_step_by_hand(numbers):
 # What does not matter, and what only scales.
 
 
+@pytest.mark.slow
 def test_a_weight_of_two_is_the_record_twice(estimator_class, data):
     copies = np.repeat(np.arange(60), data.weights.astype(int))
     weighted = fit(estimator_class, data.X, data.y, data.weights)
@@ -173,6 +174,7 @@ def test_a_weight_of_two_is_the_record_twice(estimator_class, data):
     assert total(weighted, per="dataset") == pytest.approx(joint, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_records_of_weight_zero_change_nothing(estimator_class, data):
     weights = data.weights.copy()
     weights[[0, 7, 30]] = 0.0
@@ -187,6 +189,7 @@ def test_records_of_weight_zero_change_nothing(estimator_class, data):
     assert_array_equal(a[~present], 0.0)
 
 
+@pytest.mark.slow
 def test_neither_order_nor_rotation_matters(estimator_class, data, rng):
     expected = fit(estimator_class, data.X, data.y, data.weights)
     order, turn = rng.permutation(60), ortho_group.rvs(4, random_state=rng)
@@ -199,6 +202,7 @@ def test_neither_order_nor_rotation_matters(estimator_class, data, rng):
     assert_allclose(turned.sample_reweights_, expected.sample_reweights_, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_rotation_within_the_balanced_block_does_not_matter(data, estimator_class, rng):
     block = {"reweighting__features": [0, 3]}
     expected = fit(estimator_class, data.X, data.y, **block)
@@ -209,6 +213,7 @@ def test_a_rotation_within_the_balanced_block_does_not_matter(data, estimator_cl
     assert_allclose(found, total(expected, features=[0, 3]), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_noise_only_scales(estimator_class, data):
     small = fit(estimator_class, data.X, data.y, noise_scale=1e-3)
     large = fit(estimator_class, data.X, data.y, noise_scale=10.0)
@@ -216,7 +221,7 @@ def test_noise_only_scales(estimator_class, data):
     assert_allclose(total(small), 1e4 * total(large), rtol=1e-12)
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize("unit", mostly_slow([1e-6, 1e6]))
 def test_units_only_scale(numbers, unit):
     # Records and targets in other units: the same coefficients, of which a unit moves less.
     options = {"fit_intercept": False}
@@ -227,6 +232,7 @@ def test_units_only_scale(numbers, unit):
     assert_allclose(unit * total(found), total(expected), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_unit_of_weights(estimator_class, data):
     a = fit(estimator_class, data.X, data.y, data.weights)
     b = fit(estimator_class, data.X, data.y, 10.0 * data.weights)
@@ -234,6 +240,7 @@ def test_the_unit_of_weights(estimator_class, data):
     assert_allclose(total(a), total(b), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_swapping_the_classes_changes_nothing(classes):
     a = fit(PrivateLogisticRegression, classes.X, classes.y)
     b = fit(PrivateLogisticRegression, classes.X, 1 - classes.y)
@@ -298,7 +305,7 @@ def test_data_of_all_kinds(estimator_class, data, case, rng):
     assert total(model, features=j)[i] == pytest.approx(slope, rel=1e-4)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("n", mostly_slow([2, 3, 5]))
 def test_tiny_data(estimator_class, make_data, rng, n):
     X, y, _ = make_data(estimator_class, rng, n=60)
     model = fit(estimator_class, X[:n], y[:n])
@@ -331,6 +338,7 @@ def test_where_nothing_leaks_nothing_is_weighed(rng):
     assert_array_equal(model.fisher_information_loss_, 0.0)
 
 
+@pytest.mark.slow
 def test_a_record_that_cannot_leak(rng):
     # Without intercept a record of zeros with target zero moves nothing, whatever its weight.
     X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
@@ -358,6 +366,7 @@ def test_columns_in_any_container(estimator_class, data, form):
     assert_allclose(total(model), total(expected), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_single_precision_is_measured_in_double(estimator_class, data):
     X = data.X.astype(np.float32)
     model, expected = (fit(estimator_class, A, data.y) for A in (X, X.astype(float)))
@@ -374,6 +383,7 @@ def test_two_classes_at_most(rng):
 # What evens what.
 
 
+@pytest.mark.slow
 def test_it_is_more_even_than_irfil_where_weights_rule(make_data, rng):
     # A column that few records have, hardly any penalty: those get huge weights under IRFIL.
     X, y, _ = make_data(PrivateLinearRegression, rng, n=400)
@@ -436,6 +446,7 @@ def test_the_spread_is_told_once(estimator_class, make_data, rng, reweights):
         _ = model.fisher_information_loss_
 
 
+@pytest.mark.slow
 def test_the_fixed_point_is_differentiated_once(numbers, monkeypatch):
     calls, solve = [], _total_derivative.total_derivative
     monkeypatch.setattr(

@@ -90,6 +90,7 @@ def attack(model, X, y, column, rows, values):
     return told, published
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "goal"),
     mostly_slow(
@@ -167,6 +168,7 @@ def goal_on_an_edge(make, needed):
     return MaxAdvantage(2.0 * norm.cdf(distance / rung / 2.0) - 1.0, "b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_values", mostly_slow([12, 13], 1))
 @pytest.mark.parametrize("make", mostly_slow([MaxLeakage, MaxAdvantage]))
 def test_two_values_never_publish_two_rungs(make, n_values, rng):

@@ -115,6 +115,7 @@ def test_a_copy_of_a_plain_fit_holds_both(numbers):
             assert_array_equal(getattr(one, name), getattr(model, name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.PrivacyLeakWarning")
 def test_so_do_the_fits_of_workers(numbers, n_jobs):

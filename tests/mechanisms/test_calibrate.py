@@ -198,6 +198,7 @@ def test_inside_fit_no_loss_is_about_the_target(table, rng):
             model.fit(table[["age", "bmi"]], y)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_calibrated(table, rng):
     pipeline = _pipeline(PrivateLinearRegression(alpha=0.05))
     y = _target(pipeline[-1], table, rng)
@@ -231,6 +232,7 @@ def test_inside_fit_goals_name_what_the_model_sees(table, rng):
         _pipeline(PrivateLinearRegression(MaxLeakage(0.1, "age"))).fit(table, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", mostly_slow([[0, 1, 2, 3, 4], [4, 2, 0, 3, 1]], 1))
 @pytest.mark.parametrize("scaled", mostly_slow([False, True], 1))
 def test_one_column_of_a_block_warns(order, scaled, rng):

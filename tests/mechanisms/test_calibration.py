@@ -95,6 +95,7 @@ def calibrated(goal, X, y):
 
 
 class TestMaxAdvantage:
+    @pytest.mark.slow
     @pytest.mark.parametrize("target", mostly_slow([0.01, 0.2, 0.7], 1))
     @pytest.mark.parametrize("prior", mostly_slow(["uniform", "marginal"], 1))
     def test_two_values_against_refits_and_the_closed_form(self, target, prior, rng):
@@ -191,6 +192,7 @@ class TestDifferentialPrivacy:
         assert delta <= 1e-5
         np.testing.assert_allclose(delta, 1e-5, rtol=1e-6)
 
+    @pytest.mark.slow
     def test_sensitivity_bounds_every_replacement_tried(self, data, rng):
         X, y = data
         exact = PrivateLogisticRegression(0, **self.params).fit(X, y)
@@ -223,6 +225,7 @@ def test_a_target_read_off_the_data_is_told_in_the_report():
     assert "MaxLeakage" in model.release().provenance_["noise_goal"]
 
 
+@pytest.mark.slow
 def test_targets_survive_clone_and_grid_search():
     search = GridSearchCV(
         PrivateLinearRegression(),

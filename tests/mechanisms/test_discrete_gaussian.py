@@ -6,6 +6,7 @@ from decimal import Decimal
 import numpy as np
 import opendp.measurements
 import pytest
+from helpers import mostly_slow
 from opendp.mod import GLOBAL_FEATURES
 from scipy.stats import binomtest, chisquare, kstest, norm
 
@@ -47,12 +48,13 @@ def test_distribution_at_large_scales(exponent, rng):
     assert abs(np.corrcoef(spread[1:], spread[:-1])[0, 1]) < 5.0 / np.sqrt(drawn.size)
 
 
-@pytest.mark.parametrize("exponent", [20, 30])
+@pytest.mark.parametrize("exponent", mostly_slow([20, 30]))
 def test_low_bits_are_uniform(exponent):
     low = discrete_gaussian(2.0**exponent, 10_000) % 256
     assert chisquare(np.bincount(low, minlength=256)).pvalue > LEVEL
 
 
+@pytest.mark.slow
 def test_the_scale_need_not_be_a_power_of_two(rng):
     drawn = discrete_gaussian(np.pi * 1e5, 10_000) + rng.uniform(-0.5, 0.5, 10_000)
     assert kstest(drawn / (np.pi * 1e5), norm.cdf).pvalue > LEVEL
@@ -112,8 +114,8 @@ class TestFeatureFlags:
 
 
 class TestPowersOfTwo:
-    @pytest.mark.parametrize("log2_scale", [1, 2, 4])
-    @pytest.mark.parametrize("undecided", [None, 2.0])
+    @pytest.mark.parametrize("log2_scale", mostly_slow([1, 2, 4]))
+    @pytest.mark.parametrize("undecided", mostly_slow([None, 2.0]))
     def test_probabilities_of_single_integers(self, log2_scale, undecided, monkeypatch):
         """Also where every comparison is settled by further digits."""
         n = 40_000 if undecided is None else 4_000
@@ -150,6 +152,7 @@ class TestPowersOfTwo:
         monkeypatch.setattr(_discrete_gaussian, "_UNDECIDED", 2.0)
         np.testing.assert_array_equal(_discrete_gaussian._accepted(words, blocks, x, 46), quick)
 
+    @pytest.mark.slow
     def test_blocks_have_their_probabilities_to_the_last_bit(self):
         """At and beside the words at which one block gives way to the next."""
         weights = [np.longdouble(-k * k / 2) for k in range(20)]

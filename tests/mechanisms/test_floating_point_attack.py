@@ -134,6 +134,7 @@ def on_grid(values, noise_scale):
 
 
 class TestTheAttackIsHonest:
+    @pytest.mark.slow
     def test_it_knows_what_the_sampler_returns(self, rng):
         assert np.mean(ways(rng.standard_normal(10_000)) > 0) > 0.99
 

@@ -47,6 +47,7 @@ class TestGrid:
         with pytest.raises(ValueError, match=r"`noise_scale` must lie between 2\*\*-1000"):
             Grid.for_noise(noise_scale)
 
+    @pytest.mark.slow
     @given(
         st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=4),
         st.integers(-1000, 970),
@@ -92,6 +93,7 @@ class TestRelease:
         release = release_on_grid(parameters, 0.7, random_state)
         assert kstest((release.parameters - parameters) / 0.7, norm.cdf).pvalue > 1e-6
 
+    @pytest.mark.slow
     def test_distribution_of_shaped_noise(self, random_state, rng):
         root = rng.normal(size=(4, 2))
         draws = np.array(

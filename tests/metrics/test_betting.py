@@ -43,6 +43,7 @@ def test_expected_capital_is_one_under_the_claim(chance):
     assert np.all(harder <= capital + 1e-12)
 
 
+@pytest.mark.slow
 def test_level_by_enumeration():
     outcomes = all_outcomes(11)
     limits = lower_limit(outcomes, TAIL)
@@ -67,7 +68,7 @@ def test_level_by_simulation(name, n, rng):
 
 
 @pytest.mark.parametrize("n", mostly_slow([20, 100], 0))
-@pytest.mark.parametrize("name", ["coins", "even", "skewed"])
+@pytest.mark.parametrize("name", mostly_slow(["coins", "even", "skewed"]))
 def test_width_between_gaffke_and_hoeffding(name, n, rng):
     draw, _ = SHARES[name]
     values = np.asarray(draw(rng, (n, 40)), dtype=float)
@@ -142,7 +143,7 @@ def test_detectable_excess_is_found_as_often_as_promised(bound, spread, rng):
     assert found == pytest.approx(power, abs=0.08)
 
 
-@pytest.mark.parametrize("spread", [0.2, 0.05])
+@pytest.mark.parametrize("spread", mostly_slow([0.2, 0.05]))
 def test_detectable_excess_is_about_right_for_other_shapes(spread, rng):
     mean = 0.5 + detectable_excess(60, 0.5, standard_deviation=spread)
     scale = mean * (1 - mean) / spread**2 - 1
@@ -150,6 +151,7 @@ def test_detectable_excess_is_about_right_for_other_shapes(spread, rng):
     assert np.mean(lower_limit(shares, 0.025) > 0.5) == pytest.approx(0.8, abs=0.15)
 
 
+@pytest.mark.slow
 def test_detectable_excess_falls_with_releases_and_grows_with_spread():
     excess = [detectable_excess(n, 0.3) for n in (10, 30, 100, 300)]
     assert np.all(np.diff(excess) < 0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy.special import ndtr, ndtri
 from sklearn.metrics import precision_recall_curve
 
@@ -22,7 +23,7 @@ def by_hand(scores, member, recall, prior):
     return best
 
 
-@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("ties", mostly_slow([False, True]))
 def test_it_is_the_best_of_all_thresholds(rng, ties):
     for _ in range(30):
         member = rng.random(int(rng.integers(5, 40))) < 0.4

@@ -109,6 +109,7 @@ def test_capitals_are_fair_bets():
         assert total == pytest.approx(1.0) if success == LIMIT else total < 1.0
 
 
+@pytest.mark.slow
 def test_tests_are_closed_over_all_sets_of_records(rng):
     """Brute force: every set of records whose mean capital is large is rejected, and no other."""
     for seed in range(20):

@@ -96,6 +96,7 @@ def _stated_information(s, n, sampling):
     return of(0.3) + float(weights @ later)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("s", mostly_slow([0.3, 1.0], 0))
 def test_it_is_that_of_the_log_density(s):
     alone = _stated_information(s, 1, "poisson"), _true_information(s, 1, "poisson")

@@ -36,6 +36,7 @@ def _model(**changes):
     return PrivateSGDClassifier(**options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", mostly_slow([PrivateSGDClassifier, PrivateSGDRegressor], 0))
 def test_scikit_learn_checks(cls):
     assert_scikit_learn_checks_pass(cls(max_steps=10))
@@ -49,6 +50,7 @@ def test_scikit_learn_checks_under_options(cls):
         assert_scikit_learn_checks_pass(cls(max_steps=10, **changes))
 
 
+@pytest.mark.slow
 def test_seeds_and_containers_change_nothing(data):
     X, y = data
     first, again = _model().fit(X, y), _model().fit(X, y)
@@ -72,6 +74,7 @@ def test_seeds_and_containers_change_nothing(data):
     np.testing.assert_array_equal(copied.coef_, first.coef_)
 
 
+@pytest.mark.slow
 def test_searches_and_pipelines(data):
     X, y = data
     pipeline = make_pipeline(StandardScaler(), _model())
@@ -81,6 +84,7 @@ def test_searches_and_pipelines(data):
     assert search.predict_proba(X).shape == (60, 2)
 
 
+@pytest.mark.slow
 def test_several_classes_and_numbers():
     X, y = make_classification(90, 6, n_informative=4, n_classes=3, random_state=1)
     model = _model(max_steps=100, noise_multiplier=0.2).fit(X, y)
@@ -129,6 +133,7 @@ def test_losses_bound_the_sum_of_all_steps(data):
         assert np.all(printed >= 0.999 * model.diagonal_fisher_information_loss_ * factor**0.5)
 
 
+@pytest.mark.slow
 def test_who_is_followed(data):
     X, y = data
     everybody = _model().fit(X, y).diagonal_fisher_information_loss_
@@ -293,6 +298,7 @@ def test_the_ledger_is_charged(data, tmp_path):
             _model(ledger=ledger, **unknown).fit(X, y)
 
 
+@pytest.mark.slow
 def test_an_ordinary_ceiling_accepts_an_ordinary_training(data, tmp_path):
     pytest.importorskip("dp_accounting.pld")
     X, y = data
@@ -346,6 +352,7 @@ def test_the_ledger_composes_mu_under_the_name_of_the_data_set(data, tmp_path, m
     assert ledger.total("clinic").mu_delta == 0.0
 
 
+@pytest.mark.slow
 def test_a_refused_step_leaves_nothing(data, tmp_path):
     X, y = data
     # Losses follow the secret draws: the ceiling is far above those of one fit.
@@ -421,6 +428,7 @@ def test_no_epsilon_is_stated_where_a_label_can_be_read_off_the_classes(released
         skleak.release(model, require_guarantee=True)
 
 
+@pytest.mark.slow
 def test_declared_classes_are_the_same_whatever_the_labels_are():
     pytest.importorskip("dp_accounting")
     X, *labels = _neighbors()
@@ -435,7 +443,7 @@ def test_declared_classes_are_the_same_whatever_the_labels_are():
         _model(classes=[0, 1]).fit(X, labels[1])
 
 
-@pytest.mark.parametrize("cls", [PrivateSGDClassifier, PrivateSGDRegressor])
+@pytest.mark.parametrize("cls", mostly_slow([PrivateSGDClassifier, PrivateSGDRegressor]))
 def test_the_number_of_records_is_public_by_statement_alone(cls):
     pytest.importorskip("dp_accounting")
     X, y, _ = _neighbors()
@@ -452,6 +460,7 @@ def test_the_number_of_records_is_public_by_statement_alone(cls):
     assert model.release(require_guarantee=True)
 
 
+@pytest.mark.slow
 def test_classes_of_partial_fit_declare_nothing_and_do_not_contradict():
     pytest.importorskip("dp_accounting")
     X, y, _ = _neighbors()
@@ -466,6 +475,7 @@ def test_classes_of_partial_fit_declare_nothing_and_do_not_contradict():
     assert declared.release(require_guarantee=True).classes_.tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_what_a_guarantee_rests_on_goes_wherever_it_goes():
     """In a pipeline, in JSON, in a pickle, and where a released model comes in another pipeline."""
     pytest.importorskip("dp_accounting")

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy import sparse
 
 from skleak.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
@@ -66,8 +67,8 @@ def test_what_a_record_adds_is_its_own(k, clipping, d, rng):
             np.testing.assert_array_equal(total, own[batch].sum(axis=0))
 
 
-@pytest.mark.parametrize("k", LOSSES)
-@pytest.mark.parametrize("clipping", ["smooth", "hard"])
+@pytest.mark.parametrize("k", mostly_slow(LOSSES))
+@pytest.mark.parametrize("clipping", mostly_slow(["smooth", "hard"]))
 def test_no_record_is_longer_than_the_bound(k, clipping, rng):
     """Under hard clipping most gradients have the largest norm but for round-off."""
     gradients, X, y = _case(rng, 400, 5, k, clipping=clipping, scale=1e3)

@@ -79,6 +79,7 @@ def test_it_wins_against_sums_in_doubles(records, rng):
     assert named_rightly(releases, secrets, candidates) > 50
 
 
+@pytest.mark.slow
 def test_on_the_grid_it_has_what_the_channel_allows(records, rng):
     """It sees the coefficients and the intercept of the release, and public parameters."""
     X, y = records

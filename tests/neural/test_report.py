@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy import sparse
 
 from skleak.bounds import van_trees_mse
@@ -100,7 +101,7 @@ def test_what_is_not_known_is_not_stated(data, monkeypatch):
     assert not seeded.differential_privacy["holds"]
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.2, 2.0])
+@pytest.mark.parametrize("noise", mostly_slow([0.0, 0.2, 2.0]))
 def test_the_first_sentence_decides_in_forty_words(data, noise):
     report = training(noise_multiplier=noise).fit(*data).leakage_report()
     first = report.findings[0]
@@ -125,6 +126,7 @@ def test_errors_over_runs_and_records_that_were_not_followed(data, monkeypatch):
     assert any("no upper bound" in line for line in batch.assumptions)
 
 
+@pytest.mark.slow
 def test_all_forms_say_the_same(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     X, _ = data

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy import stats
 
 from skleak.accounting.subsampled import subsampled_fisher_factors
@@ -113,7 +114,7 @@ def test_a_step_is_as_private_as_its_mu(rate, distance):
         assert needed.max() > 0.9 * mu - 0.02
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("rate", mostly_slow([0.1, 0.5, 0.9]))
 def test_two_steps_are_as_private_as_their_mu(rate):
     """The best test by quadrature over both steps."""
     t = np.linspace(-13.0, 13.0, 1301)

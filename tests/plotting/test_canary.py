@@ -31,6 +31,7 @@ def test_bounds_are_advantages_over_the_levels_with_noise():
     np.testing.assert_allclose(display.bounds["trade-off"], expected)
 
 
+@pytest.mark.slow
 def test_marks_lie_where_games_were_won_and_lines_are_bounds():
     display = CanaryDisplay(results([2.0, 0.5]), name="tokens").plot()
     ax = display.ax_

@@ -35,6 +35,7 @@ def test_from_report_holds_the_numbers_and_draws_nothing(model, data):
     assert plt.get_fignums() == []
 
 
+@pytest.mark.slow
 def test_histogram_bars_hold_all_records_and_marks_stand_right(model):
     display = model.leakage_report().plot()
     assert isinstance(display, LeakageDisplay)
@@ -149,6 +150,7 @@ def test_messages(model):
     assert plt.get_fignums() == []
 
 
+@pytest.mark.slow
 def test_letters_of_a_figure_on_a_page_are_legible_however_narrow_it_is(rng):
     svg = inline_svg(LeakageDisplay(rng.uniform(size=30)), "Leakage", "Losses.")
     width = float(re.search(r"min-width:(\d+)px", svg)[1])

@@ -58,6 +58,7 @@ def test_guesses_that_are_undefined_are_infinitely_far_off(rng):
     display.plot_images().figure_.canvas.draw()
 
 
+@pytest.mark.slow
 def test_an_attack_in_earnest(rng):
     X = rng.normal(size=(60, 4))
     y = X @ [1.0, -2.0, 0.5, 0.0] + rng.normal(size=60)
@@ -79,6 +80,7 @@ def test_an_attack_in_earnest(rng):
     np.testing.assert_allclose(models.errors, alone.errors)
 
 
+@pytest.mark.slow
 def test_scatter_shows_every_record_and_the_diagonal(display):
     before = display.errors.copy()
     figure, ax = plt.subplots()
@@ -130,6 +132,7 @@ def test_a_few_outliers_do_not_squeeze_the_rest(rng):
     assert high / low < 1e8
 
 
+@pytest.mark.slow
 def test_images_are_the_extremes_by_bound(display):
     order = np.argsort(display.bounds)
     assert sorted(display.shown) == sorted([*order[:8], *order[-8:]])

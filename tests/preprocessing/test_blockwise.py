@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -87,7 +88,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("skleak.utils.sources._stored.BLOCK_ELEMENTS", 60)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS))
 def test_rows_are_encoded_as_in_memory(table, opened, encoder, kind, small_blocks):
     found = BlockwiseTransformer(encoder).fit_transform(opened(kind), y="cost")
     assert found.npartitions > 1
@@ -121,6 +122,7 @@ def test_a_pipeline_is_fitted_as_in_memory(table, opened, encoder, kind, public)
     assert np.all(np.isinf(expected))
 
 
+@pytest.mark.slow
 def test_weights_are_handed_on(table, opened, encoder):
     model = PrivateLinearRegression(noise_scale=1.0)
     transformer = BlockwiseTransformer(encoder, keep=["weight"])
@@ -134,7 +136,7 @@ def test_weights_are_handed_on(table, opened, encoder):
     )
 
 
-@pytest.mark.parametrize("kind", ["folder", "polars", "dask"])
+@pytest.mark.parametrize("kind", mostly_slow(["folder", "polars", "dask"]))
 def test_public_transformers_take_the_tables_themselves(table, opened, kind, tmp_path):
     columns = ["age", "dose", "cost"]
     if kind == "dask":

@@ -1,7 +1,7 @@
 """scikit-learn's own checks of a transformer: all of them, none expected to fail."""
 
 import pytest
-from helpers import assert_scikit_learn_checks_pass
+from helpers import assert_scikit_learn_checks_pass, mostly_slow
 
 from skleak.preprocessing import (
     PublicImputer,
@@ -29,6 +29,6 @@ TRANSFORMERS = [
     "ignore:Found unknown categories",
     "ignore:Can't check dok sparse matrix",
 )
-@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=repr)
+@pytest.mark.parametrize("transformer", mostly_slow(TRANSFORMERS), ids=repr)
 def test_scikit_learn_checks(transformer):
     assert_scikit_learn_checks_pass(transformer)

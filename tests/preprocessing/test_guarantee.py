@@ -48,6 +48,7 @@ def _target(X):
     return np.asarray(X["weight"] > 75.0).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_records", [40, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sparse_output", mostly_slow([False, True], 1))
 def test_no_raw_record_moves_the_model_beyond_its_sensitivity(

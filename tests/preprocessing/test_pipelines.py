@@ -47,6 +47,7 @@ def test_names_reach_the_model(preparation, patients, library):
     assert losses.shape == (60, 2)
 
 
+@pytest.mark.slow
 def test_parameters_can_be_searched(preparation, patients):
     preparation.set_output(transform="pandas")
     pipeline = Pipeline([("prepare", preparation), ("model", PrivateLinearRegression(0.1))])

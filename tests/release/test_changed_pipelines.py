@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import mostly_slow
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
@@ -71,8 +72,8 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("model", [linear, trained])
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("model", mostly_slow([linear, trained]))
+@pytest.mark.parametrize("change", mostly_slow(CHANGES))
 def test_a_changed_pipeline_says_nothing_of_the_raw_table(change, model, raw):
     pytest.importorskip("dp_accounting")
     X, y = raw
@@ -203,6 +204,7 @@ def test_targets_that_are_transformed_are_compared_or_nothing_is_said(raw):
         skleak.release(made, X=X, y=y)
 
 
+@pytest.mark.slow
 def test_tables_outside_memory(raw, tmp_path):
     arrays = pytest.importorskip("dask.array")
     pytest.importorskip("pyarrow")

@@ -155,12 +155,14 @@ def test_several_classes_and_blocks_of_columns(X, predictor):
     _assert_same(found, expected)
 
 
+@pytest.mark.slow
 def test_the_logistic_loss(X, predictor):
     model = PrivateLogisticRegression(noise_scale=0.05, alpha=1.0)
     expected, found = _both(model, X[["sex", "rare"]][:20], predictor[:20] > 0.0, (9, 11))
     _assert_same(found, expected)
 
 
+@pytest.mark.slow
 def test_no_noise_and_no_convergence(X, predictor):
     for model in (
         PrivateLinearRegression(noise_scale=0.0),
@@ -190,6 +192,7 @@ def test_a_reweighted_fit_says_that_distances_are_estimates(X, predictor):
     assert not found.facts["most"]["exact"]
 
 
+@pytest.mark.slow
 def test_reports_on_other_records(X, predictor):
     """Wherever these and those of the fit lie: two of them were trained on, two are new."""
     table, y = X.to_numpy(), predictor.copy()

@@ -139,6 +139,7 @@ def test_chosen_features(model):
     assert block["kind"] == "numbers"
 
 
+@pytest.mark.slow
 def test_groups(model, frame, weights):
     weights = _all(weights)
     labels = np.where(frame["age"] > 5.0, "old", np.where(frame["age"] > 0.0, "mid", "young"))
@@ -211,6 +212,7 @@ def test_other_records(model, rng):
     assert len(report.groups) == 6
 
 
+@pytest.mark.slow
 def test_no_raw_rows(model, frame):
     """No entry of a record, and no target, is among the numbers of the report."""
     report = model.leakage_report(groups=np.arange(50) % 2)
@@ -272,6 +274,7 @@ def test_the_verdict_turns_with_the_noise(frame):
 JARGON = ("prior", "game", "encoding", "drawn", "vacuous", "noise unit", "distance", "nan", "None")
 
 
+@pytest.mark.slow
 def test_the_first_sentence_decides_in_forty_words(frame, report):
     """Whatever is found: the name of a column, and a number with its unit, count as one."""
     y = frame["age"] + 1.0
@@ -343,6 +346,7 @@ def test_a_reweighted_report(frame):
     assert any("the reweighting makes" in r for r in report.differential_privacy.reasons)
 
 
+@pytest.mark.slow
 def test_a_report_of_the_rule_that_evens_the_total(frame, weights):
     y = frame["age"] / 10.0 + frame["bmi"] ** 2
     model = PrivateLinearRegression(0.2, reweighting=EvenTotal(tol=1e-8))
@@ -375,6 +379,7 @@ def test_a_report_of_the_rule_that_evens_the_total(frame, weights):
         assert_allclose(model.fisher_information_loss_, losses)
 
 
+@pytest.mark.slow
 def test_without_noise_a_reweighting_has_nothing_to_even(frame):
     some = frame[:15]
     model = PrivateLinearRegression(0, alpha=1.0, reweighting="total").fit(some, some["age"] + 1.0)

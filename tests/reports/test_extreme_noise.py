@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from sklearn.datasets import load_diabetes
 
 from skleak.linear_model import (
@@ -21,8 +22,8 @@ CASES = {
 LOSSES = ("max_loss", "mean_loss", "joint_loss")
 
 
-@pytest.mark.parametrize("noise_scale", [1e290, 1e155, 1e-155, 1e-290])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("noise_scale", mostly_slow([1e290, 1e155, 1e-155, 1e-290]))
+@pytest.mark.parametrize("case", mostly_slow(CASES))
 def test_losses_are_those_at_unit_noise_over_the_noise(case, noise_scale):
     estimator, y = CASES[case]
     unit = estimator(1.0, alpha=1e-2).fit(X, y).leakage_report()
@@ -42,7 +43,7 @@ def test_losses_are_those_at_unit_noise_over_the_noise(case, noise_scale):
     np.testing.assert_allclose(mu, unit.records["mu"] / noise_scale, rtol=1e-9)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_slow(CASES))
 def test_outside_memory_the_same_record_shows_most(case):
     da = pytest.importorskip("dask.array")
     estimator, y = CASES[case]

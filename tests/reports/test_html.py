@@ -23,6 +23,7 @@ def _counts(html):
     return [int(n.replace(",", "")) for n in re.findall(r": ([\d,]+) records?\.", "".join(told))]
 
 
+@pytest.mark.slow
 def test_html_is_well_formed_and_self_contained(fitted):
     _, _, report = fitted
     for html in (report.to_html(), report._repr_html_()):
@@ -113,6 +114,7 @@ def test_html_histogram_counts_every_record_once(fitted):
         assert f"{mark[:-5]} {report.dataset[mark]:.3g}" in page.words
 
 
+@pytest.mark.slow
 def test_html_escapes_names(make_report, rng, evil_names):
     groups = rng.permutation(np.array(list(evil_names[:3]) * 4, dtype=object))
     report = make_report(rng.exponential(size=12), features=evil_names, groups=groups)
@@ -173,6 +175,7 @@ def test_no_noise_is_said_first(make_report):
     assert "the leakage of all 2 records is infinite" in words
 
 
+@pytest.mark.slow
 def test_what_the_weights_reveal_is_said_to_be_counted(rng):
     X = rng.normal(size=(40, 3))
     y = X @ [1.0, 2.0, 3.0] + rng.normal(size=40)
@@ -186,6 +189,7 @@ def test_what_the_weights_reveal_is_said_to_be_counted(rng):
     assert "All records leak the same" not in words
 
 
+@pytest.mark.slow
 def test_how_even_the_total_leakage_is_is_said(rng):
     X = rng.normal(size=(40, 3))
     y = X @ [1.0, 2.0, 3.0] + rng.normal(size=40)
@@ -201,6 +205,7 @@ def test_how_even_the_total_leakage_is_is_said(rng):
     assert "total; what the weights reveal is counted" in words
 
 
+@pytest.mark.slow
 def test_noise_read_off_the_data_is_said_to_be(make_report):
     report = make_report([1.0, 2.0])
     assert "calibrated" not in Page(report.to_html()).words + report.to_text(full=True)

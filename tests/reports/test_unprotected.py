@@ -91,6 +91,7 @@ def test_what_cannot_be_computed_is_not_warned_of(people, monkeypatch):
                 assert not _release(model)[1]
 
 
+@pytest.mark.slow
 def test_a_count_that_has_no_minimiser_is_bounded_by_nothing(rng):
     # Two counts: the normal prior of one of them reaches where the total is below zero.
     X = rng.normal(size=(2, 2))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import mostly_slow
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -40,7 +41,7 @@ def test_noise_has_the_covariance_of_its_projections(explicit, rng):
     assert np.all(np.abs(noise.T @ noise / n - gram) < 7.0 * spread)
 
 
-@pytest.mark.parametrize("clipping", ["hard", "smooth"])
+@pytest.mark.parametrize("clipping", mostly_slow(["hard", "smooth"]))
 def test_the_best_attack_on_one_step_is_that_of_the_gaussian_channel(explicit, clipping, rng):
     gradients, structure = explicit
     clip = make_clipping(clipping, 4.0)  # some norms are below it
@@ -51,6 +52,7 @@ def test_the_best_attack_on_one_step_is_that_of_the_gaussian_channel(explicit, c
         assert abs(value - exact) < 6.0 * error + 1e-4
 
 
+@pytest.mark.slow
 def test_orthogonal_gradients_have_the_closed_form(rng):
     """At eps = 6 and 50,257 tokens, where the bounds of the paper are sixty times as large."""
     m, distance = 50257, np.sqrt(3.0)
