@@ -1,12 +1,13 @@
 """What is public is named, sorted, documented and cheap to import."""
 
-import pytest
 import importlib
 import inspect
 import pkgutil
 import re
 import subprocess
 import sys
+
+import pytest
 
 import skleak
 

@@ -40,10 +40,11 @@ def _is_number(value):
 
 def _cases():
     """All cases; what takes seconds is slow, but for one audit."""
-    for file, name in ((file, name) for file in KEPT for name in KEPT[file]):
-        long = file.startswith(("audit_attribute", "sgd")) or "dask" in name
-        marks = pytest.mark.slow if long and name != "squared, sex, None" else ()
-        yield pytest.param(file, name, marks=marks)
+    for file, kept in KEPT.items():
+        for name in kept:
+            long = file.startswith(("audit_attribute", "sgd")) or "dask" in name
+            marks = pytest.mark.slow if long and name != "squared, sex, None" else ()
+            yield pytest.param(file, name, marks=marks)
 
 
 @pytest.mark.parametrize("file, name", _cases())
