@@ -3,6 +3,8 @@
 import gc
 import os
 import sys
+from collections import Counter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -17,6 +19,25 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core: more threads woul
     threadpool_limits(1)
 # What is collected stays: looking for garbage in it took a third of the time of collecting.
 gc.disable()
+
+
+# Tests whose cases take many seconds, by how many slow cases run with the others: what is left of
+# them is exhaustive. One case holds the property, and the rest are as many more chances to refute it.
+WEEKLY = dict(
+    line.rsplit(" ", 1) for line in (Path(__file__).parent / "weekly.txt").read_text().splitlines()
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the slow cases beyond those that run with the others."""
+    seen = Counter()
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        if name in WEEKLY and item.get_closest_marker("slow"):
+            seen[name] += 1
+            if seen[name] > int(WEEKLY[name]):
+                item.add_marker("exhaustive")
 
 
 def pytest_collection_finish():

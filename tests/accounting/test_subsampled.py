@@ -184,8 +184,13 @@ class TestMuUpToADelta:
         return found
 
     def curve(self, laws):
-        p, q = laws
-        return np.array([np.maximum(p - np.exp(e) * q, 0.0).sum() for e in self.EPSILONS])
+        """Sums over the cells in which p is more than exp(epsilon) q, from the right."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(laws[0] > 0.0, np.log(laws[0]) - np.log(laws[1]), -np.inf)
+        order = np.argsort(-ratio)
+        sums = [np.append(0.0, np.cumsum(law[order], dtype=np.longdouble)) for law in laws]
+        p, q = (own[np.searchsorted(-ratio[order], -self.EPSILONS)] for own in sums)
+        return (p - np.exp(self.EPSILONS) * q).astype(float)
 
     def allowed(self, mu, delta):
         e = self.EPSILONS

@@ -29,6 +29,7 @@ def same(first, second):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # threads share filters of warnings, and reset each other's
 @pytest.mark.parametrize("secrets", ["actual", "drawn"])
 def test_workers_do_not_matter(secrets, data):
     options = {"secrets": secrets, "noise_scales": 0.3}
