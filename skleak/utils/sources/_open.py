@@ -230,10 +230,10 @@ def open_records(
         raise ValueError("The table has no column besides those of `y` and `sample_weight`.")
     own = {name: _series(value, name) for name, value in special.items() if is_frame(value)}
     alone = {name: settled(series) for name, series in own.items() if name not in held}
-    counted = [table.frame] * (table.parts is None) + list(alone.values())
+    counted = [table.frame] * (table.sizes is None) + list(alone.values())
     sizes = lengths_of(*counted) if counted else []
-    lengths = sizes[0] if table.parts is None else table.lengths
-    for name, found in zip(alone, sizes[len(sizes) - len(alone) :], strict=True):
+    lengths = sizes.pop(0) if table.sizes is None else table.sizes
+    for name, found in zip(alone, sizes, strict=True):
         if found != lengths:
             raise ValueError(
                 f"X and {name} are not aligned: the partitions of X have {_shown(lengths)} "
@@ -243,7 +243,7 @@ def open_records(
     for name, series in (own | alone).items():
         values = _array_of(series, name, lengths, opening)
         special[name] = _named(values, table.token, held[name]) if name in held else values
-    labels = _labels_of(table.frame, lengths) if table.parts is None else None
+    labels = _labels_of(table.frame, lengths) if table.sizes is None else None
     records = _numbers(table.frame[columns], lengths, opening)
     records = _named(records, table.token, columns)
     schema = pd.DataFrame(np.empty((0, len(columns))), columns=columns)
@@ -338,6 +338,15 @@ class RawRows:
     y: Array  # (n,)
     sample_weight: FloatArray | None  # (n,)
 
+    @classmethod
+    def of(cls, X: Any, y: Any, sample_weight: Any) -> "RawRows":
+        """Take a block apart, whose targets and weights may be columns of it."""
+        held = [name for name in (y, sample_weight) if isinstance(name, str)]
+        y, weight = (X[v] if isinstance(v, str) else v for v in (y, sample_weight))
+        if weight is not None:
+            weight = np.asarray(weight, dtype=np.float64).ravel()
+        return cls(X.drop(columns=held) if held else X, np.asarray(y).ravel(), weight)
+
     def take(self, rows: IntArray) -> "RawRows":
         """Return some of them."""
         table = self.table.iloc[rows] if isinstance(self.table, pd.DataFrame) else self.table[rows]
@@ -356,38 +365,10 @@ class RawRows:
 
 
 @dataclass(frozen=True)
-class RawBlock:
-    """Way to read a block of raw records, with targets and weights. It holds no record.
-
-    Each of them is what reads a table, a delayed value of Dask, or an array of this process.
-    """
-
-    X: Any
-    y: Any  # or the name of a column
-    sample_weight: Any  # likewise; None where there are none
-
-    def __call__(self) -> RawRows:
-        """Read the block."""
-        given = [self.X, self.y, self.sample_weight]
-        lazy = [value for value in given if hasattr(value, "__dask_graph__")]
-        found = iter(computed(lazy) if lazy else ())
-        X, y, weight = (
-            next(found) if hasattr(v, "__dask_graph__") else v() if callable(v) else v
-            for v in given
-        )
-        held = [name for name in (y, weight) if isinstance(name, str)]
-        y, weight = (X[v] if isinstance(v, str) else v for v in (y, weight))
-        table = X.drop(columns=held) if held else X
-        if weight is not None:
-            weight = np.asarray(weight, dtype=np.float64).ravel()
-        return RawRows(table, np.asarray(y).ravel(), weight)
-
-
-@dataclass(frozen=True)
 class RawRecords:
     """Raw records outside memory, as blocks in order."""
 
-    blocks: tuple[RawBlock, ...]
+    blocks: tuple[Any, ...]  # delayed `RawRows`, which hold no record
     starts: IntArray  # position of the first record of each, and the number of all
 
     def __len__(self) -> int:
@@ -407,59 +388,30 @@ class RawRecords:
             table = Table.of(X)
             names = [value for value in given if isinstance(value, str)]
             check_columns(table.frame, names, table.name, "`y` or the weights name")
-            held, sizes = table.delayed(), table.lengths
+            held, sizes = table.frame.to_delayed(), table.lengths
         aligned = [_cut(value, sizes) for value in given]
-        blocks = tuple(RawBlock(*row) for row in zip(held, *aligned, strict=True))
+        rows = dask_module("dask").delayed(RawRows.of)
+        blocks = tuple(rows(*parts) for parts in zip(held, *aligned, strict=True))
         return cls(blocks, np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp))
 
     def each(self, f: Callable[[RawRows], Any]) -> list[Any]:
         """Return what a function finds in each block: one pass."""
-        delayed = dask_module("dask").delayed
-        return list(computed(delayed(_applied)(f, *_parts(block)) for block in self.blocks))
+        return list(computed(map(dask_module("dask").delayed(f), self.blocks)))
 
-    def at(self, positions: IntArray) -> "SomeRows":
-        """Tell how records at some positions are read, in that order, (m,)."""
-        block = np.searchsorted(self.starts, positions, side="right") - 1
-        order = np.argsort(block, kind="stable")
-        edges = np.flatnonzero(np.diff(block[order])) + 1
-        groups = np.split(order, edges) if len(order) else []
-        reads = tuple(
-            (self.blocks[block[own[0]]], positions[own] - self.starts[block[own[0]]])
-            for own in groups
-        )
+    def at(self, positions: IntArray) -> RawRows:
+        """Read the records at some positions, in that order, (m,); only these rows come here."""
+        order = np.argsort(positions, kind="stable")
+        edges, take = np.searchsorted(positions[order], self.starts), RawRows.take
+        some = [
+            dask_module("dask").delayed(take)(block, positions[order[low:high]] - start)
+            for block, start, low, high in zip(
+                self.blocks, self.starts[:-1], edges[:-1], edges[1:], strict=True
+            )
+            if high > low
+        ]
         back = np.empty(len(order), dtype=np.intp)
         back[order] = np.arange(len(order))
-        return SomeRows(reads, back)
-
-
-@dataclass(frozen=True)
-class SomeRows:
-    """Way to read some records: of which blocks, and which rows of each."""
-
-    reads: tuple[tuple[RawBlock, IntArray], ...]
-    order: IntArray  # place of each record among those read, (m,)
-
-    def __call__(self) -> RawRows:
-        """Read them; one block is in memory at a time."""
-        return RawRows.joined([block().take(rows) for block, rows in self.reads]).take(self.order)
-
-    def together(self) -> RawRows:
-        """Read them where they lie, all blocks in one pass: only these rows come here."""
-        delayed = dask_module("dask").delayed
-        parts = [delayed(_taken)(rows, *_parts(block)) for block, rows in self.reads]
-        return RawRows.joined(list(computed(parts))).take(self.order)
-
-
-def _applied(f: Callable[[RawRows], Any], X: Any, y: Any, sample_weight: Any) -> Any:
-    return f(RawBlock(X, y, sample_weight)())
-
-
-def _taken(rows: IntArray, X: Any, y: Any, sample_weight: Any) -> RawRows:
-    return RawBlock(X, y, sample_weight)().take(rows)
-
-
-def _parts(block: RawBlock) -> tuple[Any, Any, Any]:
-    return block.X, block.y, block.sample_weight
+        return RawRows.joined(computed(some)).take(back)
 
 
 def _cut(values: Any, sizes: tuple[int, ...]) -> list[Any]:
