@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import sparse
 
 from skleak.utils._arguments import dask_module, import_optional
-from skleak.utils._blocks import aligned_chunks, is_large, positions_of, rows_computed
+from skleak.utils._blocks import aligned_chunks, computed, is_large, positions_of
 from skleak.utils._files import write_confidential
 from skleak.utils._typing import Array, FloatArray
 
@@ -81,7 +81,7 @@ def _blocks(values: Any, labels: Any) -> Iterator[tuple[FloatArray, Array]]:
     start = 0
     for stop in _ends(values.chunks[0], max(1, _ELEMENTS // max(1, k))):
         own = [one[start:stop] for one in rest]
-        numbers, *told = rows_computed(values[start:stop], *own)
+        numbers, *told = computed([values[start:stop], *own])
         yield numbers, told[0] if told else labels[start:stop]
         start = stop
 
