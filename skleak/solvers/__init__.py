@@ -5,7 +5,6 @@ from skleak.solvers._erm import LargeObjective as LargeObjective
 from skleak.solvers._erm import LargeSums as LargeSums
 from skleak.solvers._erm import Moments as Moments
 from skleak.solvers._erm import SingularHessianError as SingularHessianError
-from skleak.solvers._erm import Template as Template
 from skleak.solvers._erm import block_sums as block_sums
 from skleak.solvers._erm import is_minimum as is_minimum
 from skleak.solvers._erm import is_settled as is_settled

@@ -16,7 +16,6 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from scipy import sparse
 
-from skleak.losses import SoftmaxLoss
 from skleak.solvers._multinomial import MultinomialObjective
 from skleak.solvers._objective import (
     FactorizedHessian,
@@ -28,8 +27,8 @@ from skleak.solvers._objective import (
 )
 from skleak.utils._arguments import dask_module
 from skleak.utils._blocks import Blocks, computed, positions_of
-from skleak.utils._linalg import SingularMatrixError
-from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
+from skleak.utils._linalg import SingularMatrixError, is_constant, largest_entries
+from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 # At a minimiser one more Newton step hardly moves any prediction. Where the infimum lies at
 # infinity (separable classes without a penalty) the gradient vanishes too, but each step still
@@ -211,42 +210,6 @@ def _line_search(objective: Objective, here: Point, there: Point, step: FloatArr
 
 
 @dataclass(frozen=True)
-class _CenteredMultinomial(MultinomialObjective):
-    """The records of one block, whose columns are centred where those of all blocks are."""
-
-    center: tuple[FloatArray, Array] = field(kw_only=True)
-
-    @cached_property
-    def _center(self) -> tuple[FloatArray, Array]:
-        return self.center
-
-
-@dataclass(frozen=True)
-class Template:
-    """Common parts of the objectives of all blocks; it holds no record."""
-
-    loss: Any
-    alpha: float
-    fit_intercept: bool
-    center: tuple[FloatArray, Array] | None  # of several predictors; None for one
-    n_classes: int
-
-    @classmethod
-    def of(cls, objective: Any) -> Self:
-        several = isinstance(objective, MultinomialObjective)
-        center = objective._center if several else None
-        n_classes = objective.n_classes if several else 2
-        return cls(objective.loss, objective.alpha, objective.fit_intercept, center, n_classes)
-
-    def objective(self, X: Any, y: FloatArray, s: FloatArray, omega: FloatArray) -> Objective:
-        given = X, y, self.loss, self.alpha, self.fit_intercept, s, omega
-        if self.center is None:
-            return Objective(*given)
-        assert isinstance(self.loss, SoftmaxLoss)
-        return _CenteredMultinomial(*given, self.n_classes, center=self.center)
-
-
-@dataclass(frozen=True)
 class LargeSums:
     """Sums over the records of some blocks; see `PointSums`."""
 
@@ -300,13 +263,13 @@ def block_sums(
     y: FloatArray,
     s: FloatArray,
     omega: FloatArray,
-    template: Template,
+    bare: Objective,
     w: FloatArray,
     step: FloatArray | None,
     with_curvature: bool,
 ) -> LargeSums:
     """Compute the sums of one block at parameters ``w``, to which a step led; both (p,)."""
-    found = MemorySums(template.objective(X, y, s, omega), w, step)
+    found = MemorySums(bare.on(X, y, s, omega), w, step)
     if not np.isfinite(found.loss):
         return LargeSums(np.inf, found.size, found.move, np.inf, "the loss is not finite")
     try:
@@ -340,16 +303,19 @@ class Moments:
         Largest absolute entry of every column.
     mean : ndarray of shape (d,)
         Weighted mean of every column.
-    constant : ndarray of bool of shape (d,)
-        Whether every column has one value.
+    spread : ndarray of shape (d,)
+        Weighted sum of the squares around it.
     target_sums : ndarray of shape (1,) or (K,)
-        Weighted sum of the targets, or weight of the records of every class.
+        Weighted sum of the targets, or weight of the records of every class; where fits start, also
+        once a record is another one.
 
     Examples
     --------
     >>> one = np.ones(1)
-    >>> Moments(4, 4.0, 1.0, 1.0, one, one, one == 0.0, one).total
-    4.0
+    >>> some = Moments.of(np.array([[1.0], [3.0]]), np.array([2.0, 4.0]), np.ones(2))
+    >>> both = some.plus(some)
+    >>> both.total, both.mean, both.spread, both.target_sums
+    (4.0, array([2.]), array([4.]), array([12.]))
     """
 
     n: int
@@ -358,8 +324,36 @@ class Moments:
     largest_weight: float
     largest: FloatArray
     mean: FloatArray
-    constant: Array
+    spread: FloatArray
     target_sums: FloatArray
+
+    @classmethod
+    def of(cls, X: FloatArray, y: FloatArray, s: FloatArray) -> Self:
+        """Of a block, whose targets are numbers.
+
+        Shapes: ``X`` (n, d); ``y``, ``s`` (n,), weights.
+        """
+        total = float(s.sum())
+        mean = s @ X / total if total > 0.0 else np.zeros(X.shape[1])
+        spread = s @ (X - mean) ** 2
+        weights = total, float(s.min()), float(s.max())
+        return cls(len(s), *weights, largest_entries(X), mean, spread, np.array([s @ y]))
+
+    def plus(self, other: "Moments") -> "Moments":
+        """Of these records and others."""
+        total = self.total + other.total
+        share = other.total / total if total > 0.0 else 0.0
+        apart = other.mean - self.mean
+        return Moments(
+            self.n + other.n,
+            total,
+            min(self.smallest_weight, other.smallest_weight),
+            max(self.largest_weight, other.largest_weight),
+            np.maximum(self.largest, other.largest),
+            self.mean + share * apart,
+            self.spread + other.spread + self.total * share * apart**2,
+            self.target_sums + other.target_sums,
+        )
 
 
 class _OutsideMemory:
@@ -391,14 +385,14 @@ class _OutsideMemory:
         aligned = self.y, self.sample_weight, self.reweights
         # A block is computed with as a whole: what it is cut into is for the objective to say.
         blocks = Blocks.of(self.X, *aligned, width=0, keep_sparse=True)
-        given = Template.of(self), w, step, with_curvature
+        given = self.bare, w, step, with_curvature
         this: Any = self
         return Point(this, w, blocks.map_reduce(block_sums, LargeSums.plus, *given))
 
     def parts(self, rows: IntArray) -> Any:
         """Return the same objective on a few of the records, held in memory."""
         vectors = (self.X, self.y, self.sample_weight, self.reweights)
-        return Template.of(self).objective(*computed([v[np.asarray(rows)] for v in vectors]))
+        return self.bare.on(*computed([v[np.asarray(rows)] for v in vectors]))
 
     def far_means(self) -> None:
         """Leave the columns as they are: the records are elsewhere."""
@@ -408,48 +402,34 @@ class _OutsideMemory:
         """Return ``f(objective, *small)`` of all records in one block, made where they lie."""
         vectors = (self.X, self.y, self.sample_weight, self.reweights)
         one = Blocks.of(*(v.rechunk(-1) for v in vectors), width=0, keep_sparse=True)
-        return one.map_reduce(_of_block, _only, Template.of(self), f, small)
+        return one.map_reduce(_of_block, _only, self.bare, f, small)
 
     def without(self, row: Any) -> Any:
         """Return the same objective without one of the records."""
-        own = self.parts(np.array([row]))
+        (own,) = computed([self.sample_weight[row]])
         weights = self.sample_weight.copy()
         weights[row] = 0.0
-        sums = self._exchanged(float(own.y[0]), None, own.total)
-        return self._with(-own.total, sums, sample_weight=weights)
-
-    def with_record(self, row: Any, x: FloatArray, y: Any = None) -> Any:
-        """Return the same objective with other entries, of shape (d,), in one row."""
-        changed = super().with_record(row, x, y)  # type: ignore[misc]
-        if y is None:
-            return changed
-        own = self.parts(np.array([row]))
-        sums = self._exchanged(float(own.y[0]), y, own.total)
-        return replace(changed, moments=replace(self.moments, target_sums=sums))
+        return self._with(-float(own), sample_weight=weights)
 
     def with_entries(self, row: int, columns: IntArray | None, values: FloatArray) -> Any:
         """Return the same objective, all weights one, with other entries, (k,), in a row."""
         # The row stays where it is; ``columns`` (k,) are None for the target.
         array, at = dask_module("dask.array"), positions_of(self.X)
         ones = array.ones_like(self.sample_weight)
-        if columns is not None:
-            given = self.X, at[:, None], row, columns, values
-            X = array.map_blocks(_with_entries, *given, dtype=self.X.dtype, meta=self.X._meta)
-            return replace(self, X=X, reweights=ones)  # type: ignore[type-var]
-        new = float(values[0])
-        own, weight = computed([self.y[row], self.sample_weight[row]])
-        sums = self._exchanged(float(own), new, float(weight))
-        return self._with(0.0, sums, y=array.where(at == row, new, self.y), reweights=ones)
+        if columns is None:
+            y = array.where(at == row, float(values[0]), self.y)
+            return self._with(0.0, y=y, reweights=ones)
+        given = self.X, at[:, None], row, columns, values
+        X = array.map_blocks(_with_entries, *given, dtype=self.X.dtype, meta=self.X._meta)
+        return self._with(0.0, X=X, reweights=ones)
 
     def with_more(self, x: FloatArray, y: Any, weight: Any) -> Any:
         """Return the same objective with one record more, of entries (d,) and of this weight."""
-        array, one = dask_module("dask.array"), ("y", "sample_weight", "reweights")
-        more = [array.from_array(x[None], chunks=-1)]
-        more += [array.full(1, value, chunks=1) for value in (float(y), weight, 1.0)]
-        own = {name: getattr(self, name) for name in ("X", *one)}
-        pairs = zip(own.items(), more, strict=True)
-        joined = {name: array.concatenate([values, new]) for (name, values), new in pairs}
-        return self._with(weight, self._exchanged(None, float(y), weight), **joined)
+        array, own = dask_module("dask.array"), {"y": y, "sample_weight": weight, "reweights": 1.0}
+        more = {name: array.full(1, float(value), chunks=1) for name, value in own.items()}
+        more["X"] = array.from_array(x[None], chunks=-1)
+        joined = {name: array.concatenate([getattr(self, name), v]) for name, v in more.items()}
+        return self._with(weight, **joined)
 
     def curvatures(self, w: FloatArray) -> Any:
         """Second derivatives of the losses in predictor space at ``w``, times the weights, (n,)."""
@@ -460,9 +440,15 @@ class _OutsideMemory:
         return self._pointwise("third_derivatives", w)
 
     @property
-    def _travelling(self) -> Objective:
-        none = np.zeros(0)
-        return Template.of(self).objective(np.zeros((0, self.X.shape[1])), none, none, none)
+    def bare(self) -> Objective:
+        """The objective without records, as it travels to where these are."""
+        this: Any = self
+        none, table = np.zeros(0), np.zeros((0, this.X.shape[1]))
+        given = table, none, this.loss, this.alpha, this.fit_intercept, none, none
+        if isinstance(this, MultinomialObjective):
+            # Columns are centred where those of all records are.
+            return MultinomialObjective(*given, this.n_classes, center=this._center)
+        return Objective(*given)
 
     @cached_property
     def largest(self) -> FloatArray:
@@ -472,17 +458,13 @@ class _OutsideMemory:
         """Return what the objective of each block has for its records, lazily, (n,)."""
         records = self.X, self.y, self.sample_weight, self.reweights
         blocks = Blocks.of(*records, width=0, keep_sparse=True)
-        return blocks.map(_of_block, Template.of(self), operator.methodcaller(name, w), ())
+        return blocks.map(_of_block, self.bare, operator.methodcaller(name, w), ())
 
-    def _with(self, weight: float, target_sums: FloatArray, **vectors: Any) -> Any:
+    def _with(self, weight: float, **vectors: Any) -> Any:
         """Return the objective on other records, with ``weight`` more of them in all."""
-        moments = replace(self.moments, total=self.moments.total + weight, target_sums=target_sums)
+        moments = replace(self.moments, total=self.moments.total + weight)
         changed: Any = self
         return replace(changed, moments=moments, **vectors)
-
-    def _exchanged(self, old: float | None, new: float | None, weight: float) -> FloatArray:
-        """Sum the targets with another one, or one more or less, of such a weight."""
-        raise NotImplementedError
 
 
 def _with_entries(
@@ -502,11 +484,11 @@ def _of_block(
     y: FloatArray,
     s: FloatArray,
     omega: FloatArray,
-    template: Template,
+    bare: Objective,
     f: Callable[..., Result],
     small: tuple[Any, ...],
 ) -> Result:
-    return f(template.objective(X, y, s, omega), *small)
+    return f(bare.on(X, y, s, omega), *small)
 
 
 def _only(one: Result, other: Result) -> Result:
@@ -543,8 +525,7 @@ class LargeObjective(_OutsideMemory, Objective):
     >>> import dask.array as da
     >>> from skleak.losses import SquaredLoss
     >>> X, one = da.from_array(np.array([[1.0], [2.0]]), chunks=1), da.ones(2, chunks=1)
-    >>> sums = (np.array([2.0]), np.array([1.5]), np.array([False]), np.array([4.0]))
-    >>> moments = Moments(2, 2.0, 1.0, 1.0, *sums)
+    >>> moments = Moments.of(X.compute(), np.array([2.0, 2.0]), np.ones(2))
     >>> given = X, 4.0 * (one - 0.5), SquaredLoss(), 0.5, False, one, one
     >>> LargeObjective(*given, moments=moments).at(np.array([1.0])).value
     0.5
@@ -568,10 +549,6 @@ class LargeObjective(_OutsideMemory, Objective):
         if self.start is not None and self._is_started and step is None and not np.any(w):
             return Point(self, w, self.start[1])
         return super().at(w, step)
-
-    def _exchanged(self, old: float | None, new: float | None, weight: float) -> FloatArray:
-        own, other = (0.0 if y is None else y for y in (old, new))
-        return self.moments.target_sums + weight * (other - own)
 
     def _mean_target(self) -> float:
         return float(self.moments.target_sums[0]) / self.total
@@ -608,8 +585,7 @@ class LargeMultinomialObjective(_OutsideMemory, MultinomialObjective):
     >>> from skleak.losses import SoftmaxLoss
     >>> X = da.from_array(np.array([[1.0], [2.0], [4.0]]), chunks=1)
     >>> y, one = da.arange(3.0, chunks=1), da.ones(3, chunks=1)
-    >>> sums = (np.array([4.0]), np.array([7 / 3]), np.array([False]), np.ones(3))
-    >>> moments = Moments(3, 3.0, 1.0, 1.0, *sums)
+    >>> moments = replace(Moments.of(X.compute(), np.ones(3), np.ones(3)), target_sums=np.ones(3))
     >>> given = X, y, SoftmaxLoss(), 0.5, True, one, one, 3
     >>> round(LargeMultinomialObjective(*given, moments=moments).at(np.zeros(6)).value, 4)
     1.0986
@@ -617,15 +593,9 @@ class LargeMultinomialObjective(_OutsideMemory, MultinomialObjective):
 
     moments: Moments = field(kw_only=True)
 
-    def _exchanged(self, old: float | None, new: float | None, weight: float) -> FloatArray:
-        sums = self.moments.target_sums.copy()
-        for y, change in ((old, -weight), (new, weight)):
-            if y is not None:
-                sums[int(y)] += change
-        return sums
-
     def _class_weights(self) -> FloatArray:
         return self.moments.target_sums
 
-    def _column_means(self) -> tuple[FloatArray, Array]:
-        return self.moments.mean, self.moments.constant
+    def _column_means(self) -> tuple[FloatArray, BoolArray]:
+        known = self.moments
+        return known.mean, is_constant(known.spread, known.mean, known.total)

@@ -6,7 +6,7 @@ that sum to zero over the classes are identified. With ``alpha > 0`` the penalis
 at the minimum by themselves; the intercepts, and without a penalty all, are kept there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -78,6 +78,9 @@ class MultinomialObjective(Objective):
         ``omega``: reweighting factors with ``sum s omega = sum s``.
     n_classes : int
         Number of classes, K.
+    center : tuple of ndarray of shape (d,), default=None
+        What to subtract from every column, and which columns are constant, where that is known of
+        all records, and these are some of them.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class MultinomialObjective(Objective):
 
     loss: SoftmaxLoss  # type: ignore[assignment]
     n_classes: int
+    center: tuple[FloatArray, Array] | None = field(default=None, kw_only=True)
 
     @cached_property
     def layout(self) -> IntArray:
@@ -131,6 +135,8 @@ class MultinomialObjective(Objective):
     def _center(self) -> tuple[FloatArray, Array]:
         """Mean of every column where there is an intercept, and which columns are constant."""
         d = self.X.shape[1]
+        if self.center is not None:
+            return self.center
         if not self.fit_intercept:
             return np.zeros(d), np.zeros(d, dtype=bool)
         return self._column_means()

@@ -432,7 +432,7 @@ class Objective:
             elements=_TABLE_ELEMENTS,
             keep_sparse=True,
         )
-        given = self._travelling._gradient_changes, add, w[self.layout], by_column, without
+        given = self.bare._gradient_changes, add, w[self.layout], by_column, without
         change = self.total * self.penalty * steps
         change[:, self.layout] += np.moveaxis(blocks.map_reduce(*given), 0, 1)
         return change
@@ -469,9 +469,13 @@ class Objective:
         return w
 
     @property
-    def _travelling(self) -> "Objective":
+    def bare(self) -> "Objective":
         """The objective as it may go to where its records are: elsewhere without them."""
         return self
+
+    def on(self, X: Data, y: FloatArray, sample_weight: FloatArray, reweights: FloatArray) -> Self:
+        """Return the same objective on other records."""
+        return replace(self, X=X, y=y, sample_weight=sample_weight, reweights=reweights)
 
     def curvatures(self, w: FloatArray) -> FloatArray:
         """Second derivatives of the losses in predictor space at ``w``, times the weights, (n,)."""
