@@ -682,7 +682,7 @@ def detectable_excess(
         return _binomial_excess(n, limit, tail, target)
     spread = np.inf
     if standard_deviation is not None:
-        spread = float(check_scalar("standard_deviation", standard_deviation))
+        spread = check_scalar("standard_deviation", standard_deviation)
     low, high = 0.0, 1.0 - limit
     if not _power(n, limit, 1.0, spread, tail) >= target:
         return np.inf
