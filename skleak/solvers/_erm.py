@@ -398,11 +398,11 @@ class _OutsideMemory:
         """Leave the columns as they are: the records are elsewhere."""
         return
 
-    def together(self, f: Callable[..., Result], *small: Any) -> Result:
-        """Return ``f(objective, *small)`` of all records in one block, made where they lie."""
+    def together(self, f: Callable[[Objective], Result]) -> Result:
+        """Return ``f(objective)`` of all records in one block, made where they lie."""
         vectors = (self.X, self.y, self.sample_weight, self.reweights)
         one = Blocks.of(*(v.rechunk(-1) for v in vectors), width=0, keep_sparse=True)
-        return one.map_reduce(_of_block, _only, self.bare, f, small)
+        return one.map_reduce(_of_block, _only, self.bare, f)
 
     def without(self, row: Any) -> Any:
         """Return the same objective without one of the records."""
@@ -458,7 +458,7 @@ class _OutsideMemory:
         """Return what the objective of each block has for its records, lazily, (n,)."""
         records = self.X, self.y, self.sample_weight, self.reweights
         blocks = Blocks.of(*records, width=0, keep_sparse=True)
-        return blocks.map(_of_block, self.bare, operator.methodcaller(name, w), ())
+        return blocks.map(_of_block, self.bare, operator.methodcaller(name, w))
 
     def _with(self, weight: float, **vectors: Any) -> Any:
         """Return the objective on other records, with ``weight`` more of them in all."""
@@ -485,10 +485,9 @@ def _of_block(
     s: FloatArray,
     omega: FloatArray,
     bare: Objective,
-    f: Callable[..., Result],
-    small: tuple[Any, ...],
+    f: Callable[[Objective], Result],
 ) -> Result:
-    return f(bare.on(X, y, s, omega), *small)
+    return f(bare.on(X, y, s, omega))
 
 
 def _only(one: Result, other: Result) -> Result:
