@@ -19,7 +19,7 @@ from scipy import sparse
 from skleak.solvers._multinomial import MultinomialObjective
 from skleak.solvers._objective import (
     FactorizedHessian,
-    HessianSums,
+    LargeSums,
     MemorySums,
     Minimum,
     Objective,
@@ -207,55 +207,6 @@ def _line_search(objective: Objective, here: Point, there: Point, step: FloatArr
         if sufficient or np.linalg.norm(trial.gradient) < norm:
             return trial
     return None
-
-
-@dataclass(frozen=True)
-class LargeSums:
-    """Sums over the records of some blocks; see `PointSums`."""
-
-    loss: float
-    size: float
-    move: float
-    value_noise: float
-    # Gradient, its noise, and curvature (None where it is not asked for); or why there are none,
-    # as the losses overflow, or their derivatives do.
-    derivatives: tuple[FloatArray, FloatArray, HessianSums | None] | str
-
-    def plus(self, other: "LargeSums") -> "LargeSums":
-        """Of these records and others."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            loss = self.loss + other.loss
-            noise = self.value_noise + other.value_noise
-        mine, theirs = self.derivatives, other.derivatives
-        found: Any = mine if isinstance(mine, str) else theirs
-        if not (isinstance(mine, str) or isinstance(theirs, str)):
-            curvature = mine[2] if mine[2] is None else mine[2].plus(theirs[2])
-            found = mine[0] + theirs[0], mine[1] + theirs[1], curvature
-        size, move = max(self.size, other.size), max(self.move, other.move)
-        return LargeSums(loss, size, move, noise, found)
-
-    @property
-    def gradient(self) -> FloatArray:
-        """Weighted sum of the gradients, of shape (p,)."""
-        return self._derivatives[0]
-
-    @property
-    def gradient_noise(self) -> FloatArray:
-        """Weighted sum of the sizes of what gradients are computed from, of shape (p,)."""
-        return self._derivatives[1]
-
-    @property
-    def curvature(self) -> HessianSums:
-        """Sums of which the Hessian is made."""
-        found = self._derivatives[2]
-        assert found is not None
-        return found
-
-    @property
-    def _derivatives(self) -> tuple[FloatArray, FloatArray, HessianSums | None]:
-        if isinstance(self.derivatives, str):
-            raise FloatingPointError(self.derivatives)
-        return self.derivatives
 
 
 def block_sums(

@@ -121,45 +121,13 @@ class HessianFactor:
         return np.block([[columns, edge[:, None]], [edge[None, :], np.array([[corner]])]])
 
 
-class PointSums(Protocol):
-    """All that is asked of records at one vector of parameters, wherever they lie."""
-
-    @property
-    def loss(self) -> float:
-        """Weighted sum of the losses; infinite where they overflow."""
-
-    @property
-    def size(self) -> float:
-        """Largest absolute predictor."""
-
-    @property
-    def move(self) -> float:
-        """Largest absolute change of a predictor by the step that led here."""
-
-    @property
-    def value_noise(self) -> float:
-        """Weighted sum of the sizes of residuals and targets."""
-
-    @property
-    def gradient(self) -> FloatArray:
-        """Weighted sum of the gradients, of shape (p,)."""
-
-    @property
-    def gradient_noise(self) -> FloatArray:
-        """Weighted sum of the sizes of what gradients are computed from, of shape (p,)."""
-
-    @property
-    def curvature(self) -> HessianSums:
-        """Sums of which the Hessian is made."""
-
-
 @dataclass(frozen=True)
 class Point:
     """An objective at one vector of parameters."""
 
     objective: "Objective"
     w: FloatArray  # (p,)
-    sums: PointSums
+    sums: "MemorySums | LargeSums"  # over the records, wherever they lie
 
     @cached_property
     def value(self) -> float:
@@ -595,7 +563,7 @@ def _scaled(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class MemorySums:
-    """Sums over records in memory, each found when it is asked for; see `PointSums`."""
+    """Sums over records in memory, each found when it is asked for."""
 
     objective: Objective
     w: FloatArray  # (p,)
@@ -644,3 +612,52 @@ class MemorySums:
     def curvature(self) -> HessianSums:
         """Sums of which the Hessian is made."""
         return self.objective.curvature_sums(self.predictor)
+
+
+@dataclass(frozen=True)
+class LargeSums:
+    """Sums over the records of some blocks, found together."""
+
+    loss: float
+    size: float
+    move: float
+    value_noise: float
+    # Gradient, its noise, and curvature (None where it is not asked for); or why there are none,
+    # as the losses overflow, or their derivatives do.
+    derivatives: tuple[FloatArray, FloatArray, HessianSums | None] | str
+
+    def plus(self, other: "LargeSums") -> "LargeSums":
+        """Of these records and others."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = self.loss + other.loss
+            noise = self.value_noise + other.value_noise
+        mine, theirs = self.derivatives, other.derivatives
+        found: Any = mine if isinstance(mine, str) else theirs
+        if not (isinstance(mine, str) or isinstance(theirs, str)):
+            curvature = mine[2] if mine[2] is None else mine[2].plus(theirs[2])
+            found = mine[0] + theirs[0], mine[1] + theirs[1], curvature
+        size, move = max(self.size, other.size), max(self.move, other.move)
+        return LargeSums(loss, size, move, noise, found)
+
+    @property
+    def gradient(self) -> FloatArray:
+        """Weighted sum of the gradients, of shape (p,)."""
+        return self._derivatives[0]
+
+    @property
+    def gradient_noise(self) -> FloatArray:
+        """Weighted sum of the sizes of what gradients are computed from, of shape (p,)."""
+        return self._derivatives[1]
+
+    @property
+    def curvature(self) -> HessianSums:
+        """Sums of which the Hessian is made."""
+        found = self._derivatives[2]
+        assert found is not None
+        return found
+
+    @property
+    def _derivatives(self) -> tuple[FloatArray, FloatArray, HessianSums | None]:
+        if isinstance(self.derivatives, str):
+            raise FloatingPointError(self.derivatives)
+        return self.derivatives

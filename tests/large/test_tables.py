@@ -181,6 +181,15 @@ def test_labels_that_are_no_classes_are_refused_where_they_lie(chunks):
         PrivateLogisticRegression().fit(X[:, None] / 1e4, y)
 
 
+def test_longer_labels_that_begin_as_a_class_are_none(frame):
+    y = np.where(np.arange(len(frame)) % 2, "yes", "no")
+    X = da.from_array(frame[COLUMNS].to_numpy(), chunks=20)
+    model = PrivateLogisticRegression().fit(X, da.from_array(y, chunks=20))
+    other = da.from_array(np.where(y == "yes", "yes, twice", y), chunks=20)
+    with pytest.raises(ValueError, match="labels the model was not fitted on"):
+        model.fisher_information_loss(X, other).compute()
+
+
 def test_lazy_frames_whose_rows_come_in_another_order(frame):
     lazy = pl.from_pandas(frame).lazy()
     with pytest.raises(RuntimeError, match="other rows than before, or the same in another order"):
@@ -228,7 +237,7 @@ def test_targets_in_other_containers_than_a_frame(frame):
     inside = PrivateLinearRegression().fit(frame[COLUMNS], frame["y"])
     for y in (parts[["y"]], frame["y"].tolist(), frame[["y"]].to_numpy()):
         assert_same(PrivateLinearRegression().fit(parts[COLUMNS], y), inside)
-    with pytest.raises(ValueError, match="`sample_weight` must hold one number for each record"):
+    with pytest.raises(ValueError, match="`sample_weight` are not aligned: expected 60 values"):
         PrivateLinearRegression().fit(parts[COLUMNS], parts["y"], 2.0)
 
 

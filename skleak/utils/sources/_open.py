@@ -41,19 +41,7 @@ def index_labels(records: Any) -> Any:
 
 
 def _labels_of(frame: Any, lengths: tuple[int, ...]) -> Any:
-    index = frame._meta.index
-    meta = pd.Series(np.empty(0, index.dtype if _is_plain(index) else object))
-    return frame.map_partitions(_index_of, meta=meta).to_dask_array(lengths=lengths)
-
-
-def _index_of(part: pd.DataFrame) -> pd.Series:
-    """Labels of the rows of a partition; text as objects, which arrays can hold."""
-    index = part.index
-    return pd.Series(index.to_numpy(dtype=None if _is_plain(index) else object))
-
-
-def _is_plain(index: pd.Index) -> bool:
-    return isinstance(index.dtype, np.dtype)
+    return _array_of(frame.index.to_series(), "the index", lengths, Opening())
 
 
 def series_array(series: Any, name: str) -> Any:
@@ -254,11 +242,7 @@ def _named(values: Any, *source: Any) -> Any:
     """Name an array by its columns of a table, whatever else is read with them."""
     name = f"read-{dask_module('dask.base').tokenize(*source)}"
     given = {"name": name, "dtype": values.dtype, "meta": values._meta}
-    return dask_module("dask.array").map_blocks(_itself, values, **given)
-
-
-def _itself(block: Any) -> Any:
-    return block
+    return dask_module("dask.array").map_blocks(np.asarray, values, **given)
 
 
 def _series(values: Any, parameter: str) -> Any:
@@ -289,15 +273,10 @@ def _own_array(values: Any, X: Any, parameter: str) -> Any:
         values = np.array(values)  # a copy: later edits must not reach it
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    if is_large(values) and values.ndim == 1 and values.shape[0] != X.shape[0]:
+    if values.shape != X.shape[:1]:
         raise ValueError(
-            f"X and {parameter} are not aligned: X has {X.shape[0]} rows, and {parameter} has "
-            f"{values.shape[0]}. Pass both of the same records, in the same order."
-        )
-    if values.ndim != 1 or values.shape[0] != X.shape[0]:
-        raise ValueError(
-            f"`{parameter}` must hold one number for each record: expected {X.shape[0]}, got "
-            f"shape {values.shape}."
+            f"X and `{parameter}` are not aligned: expected {X.shape[0]} values, one for each "
+            f"record; got shape {values.shape}. Pass both of the same records, in the same order."
         )
     return values
 
@@ -447,7 +426,8 @@ def block_codes(y: Array, classes: Array) -> FloatArray:
     if len(y) and not is_text(classes) and y.dtype.kind in "OUT" and is_text(y):
         known = np.zeros(len(y), dtype=bool)
     else:
-        y = np.asarray(y, dtype=classes.dtype) if is_text(classes) else y
+        # As text of any length: cut to that of the classes, another label could be one of them.
+        y = np.asarray(y, dtype=str) if is_text(classes) else y
         known = np.isin(y, classes)
     if not np.all(known):
         raise ValueError(
