@@ -94,38 +94,22 @@ class MemoryBlocks:
 
     def map(self, f: Callable[..., Array], *small: Any) -> Array:
         """Stack ``f(X, *aligned, *small)`` of all blocks, which has a row for each record."""
-        if self.part and len(self):
-            blocks = row_blocks(len(self), self.width, self.elements)
-            return stacked(self.part, len(self), blocks, lambda b: f(*self._block(b), *small))
-        result, start = None, 0
-        for part in self._each(f, small):
-            if len(part) == len(self):
-                return part
-            if result is None:
-                result = np.empty((len(self), *part.shape[1:]), part.dtype)
-            result[start : start + len(part)] = part
-            start += len(part)
-        assert result is not None
-        return result
+        n, compute = len(self), self._call(f, small)
+        return stacked(self.part, n, self._parts, compute, task=self.task)
 
     def map_reduce(
         self, f: Callable[..., Result], combine: Callable[[Result, Result], Result], *small: Any
     ) -> Result:
         """Combine ``f(X, *aligned, *small)`` of all blocks; `add` sums them."""
-        return reduce(combine, self._each(f, small))
+        parts = self._parts
+        return reduce(combine, _shown(in_order(self._call(f, small), parts), parts, self.task))
 
-    def _each(self, f: Callable[..., Result], small: tuple[Any, ...]) -> Iterator[Result]:
-        n = len(self)
-        parts = list(row_blocks(n, self.width, self.elements)) if n else [slice(0, 0)]
-        results = in_order(lambda part: f(*self._block(part), *small), parts)
-        if not self.task:
-            # A bar that shows nothing costs as much as a small block.
-            yield from results
-            return
-        with tqdm(total=n, desc=self.task, unit="record", leave=False) as bar:
-            for part, result in zip(parts, results, strict=True):
-                yield result
-                bar.update(part.stop - part.start)
+    @property
+    def _parts(self) -> list[slice]:
+        return list(row_blocks(len(self), self.width, self.elements)) or [slice(0, 0)]
+
+    def _call(self, f: Callable[..., Result], small: tuple[Any, ...]) -> Callable[[slice], Result]:
+        return lambda part: f(*self._block(part), *small)
 
     def _block(self, part: slice) -> tuple[Data, ...]:
         which = part if self.rows is None else self.rows[part]
@@ -134,6 +118,18 @@ class MemoryBlocks:
         if not self.keep_sparse:
             records = dense(records)
         return (records, *(values[which] for values in self.aligned))
+
+
+def _shown(results: Iterable[Result], parts: Sequence[slice], task: str) -> Iterable[Result]:
+    """Show a bar while the results of blocks come, where it has a name."""
+    if not task:
+        # A bar that shows nothing costs as much as a small block.
+        yield from results
+        return
+    with tqdm(total=parts[-1].stop, desc=task, unit="record", leave=False) as bar:
+        for part, result in zip(parts, results, strict=True):
+            yield result
+            bar.update(part.stop - part.start)
 
 
 class Watcher(Protocol):
@@ -166,27 +162,29 @@ def stacked(
     compute: Callable[[slice], Array],
     *,
     threads: bool = True,
+    task: str = "",
 ) -> Array:
     """Stack what is computed of the rows of each block, (n, ...), for a watcher to see and to keep.
 
     Blocks follow one another, and are the same in each run. Estimators of anybody are fitted with
-    ``threads=False``: one block after the other, in this thread.
+    ``threads=False``: one block after the other, in this thread. Nobody watches without a name.
     """
-    watcher = _WATCHER.get()
+    watcher = _WATCHER.get() if name and n else None
     known = watcher.begin(name, n) if watcher is not None else None
     # Parts of a part are computed again with it: a watcher that kept them would mix them up.
-    alone = watched_by(None)(compute)
+    alone = watched_by(None)(compute) if name else compute
     result: Array | None = None
 
     def part_of(block: slice) -> Array:
         return known[block] if known is not None and len(known) >= block.stop else alone(block)
 
     parts = list(blocks)
-    found = in_order(part_of, parts) if threads else map(part_of, parts)
+    found = _shown(in_order(part_of, parts) if threads else map(part_of, parts), parts, task)
     for block, part in zip(parts, found, strict=True):
         if result is None:
-            result = np.empty((n, *part.shape[1:]), part.dtype)
-        result[block] = part
+            result = part if len(parts) == 1 else np.empty((n, *part.shape[1:]), part.dtype)
+        if len(parts) > 1:
+            result[block] = part
         if watcher is not None:
             watcher.done(name, result[: block.stop], n)
     assert result is not None
