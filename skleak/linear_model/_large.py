@@ -22,12 +22,11 @@ from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._records import check_sizes, feature_labels
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
-from skleak.utils.sources import only_finite, open_records, opened
+from skleak.utils.sources import as_floats, only_finite, open_records, opened
 from skleak.utils.sources._open import (
     codes_of,
     expect_labels,
     find_classes,
-    float_targets,
     label_array,
 )
 
@@ -90,7 +89,7 @@ def large_records(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """
     table = opened(model, X, y)
     numeric = model._numeric_targets
-    targets = float_targets(table.y) if numeric else codes_of(table.y, model.classes_)
+    targets = as_floats(table.y, "y") if numeric else codes_of(table.y, model.classes_)
     objective = model._confidential_state().objective
     if same_table(table.X, targets, objective):
         return objective.X, objective.y
@@ -214,7 +213,7 @@ def _targets(estimator: Any, y: Any, looked: _Looked) -> tuple[Any, FloatArray]:
         problem = looked.problems.get("negative target")
         if problem is not None:
             estimator._refuse_negative(problem[2], f"row {problem[0]}")
-        return float_targets(y), looked.moments.target_sums
+        return as_floats(y, "y"), looked.moments.target_sums
     labels = label_array(list(looked.labels), y.dtype)
     counts = {label: (n, f"row {at}") for label, (at, _, n, _) in looked.labels.items()}
     estimator.classes_ = find_classes(

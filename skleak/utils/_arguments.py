@@ -156,13 +156,9 @@ def check_level(confidence_level: float) -> float:
 
 def has_missing(array: Array) -> bool:
     """Return True if an array of any type holds NaN, NaT, None or pandas.NA."""
-    try:
-        absent = array != array
-        if array.dtype.kind == "O":
-            absent = absent | (array == np.array(None))
-        return bool(np.any(absent))
-    except TypeError:  # pandas.NA has no truth value
-        return True
+    import pandas as pd  # late: most that check arguments need no pandas
+
+    return bool(np.any(pd.isna(array)))
 
 
 def is_uniform(prior: object) -> bool:

@@ -409,11 +409,6 @@ def _cut(values: Any, sizes: tuple[int, ...]) -> list[Any]:
     return np.split(np.asarray(values), np.cumsum(sizes)[:-1])
 
 
-def float_targets(y: Any) -> Any:
-    """Return a Dask array of numbers as float64, lazily, of shape (n,)."""
-    return as_floats(y, "y")
-
-
 def codes_of(y: Any, classes: Array) -> Any:
     """Code of each label of a Dask array: 0 and 1 of two classes, else its number; (n,)."""
     array = dask_module("dask.array")

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import sparse
 
 from skleak.utils._arguments import dask_module, import_optional
-from skleak.utils._blocks import aligned_chunks, computed, is_large, positions_of
+from skleak.utils._blocks import aligned_chunks, computed, is_large, positions_of, row_blocks
 from skleak.utils._files import write_confidential
 from skleak.utils._typing import Array, FloatArray
 
@@ -73,28 +73,17 @@ def _blocks(values: Any, labels: Any) -> Iterator[tuple[FloatArray, Array]]:
     """Yield groups of rows in memory, with their labels."""
     n, k = values.shape
     if not is_large(values):
-        step = max(1, _ELEMENTS // max(1, k))
-        for start in range(0, max(n, 1), step):
-            yield values[start : start + step], labels[start : start + step]
+        for rows in list(row_blocks(n, k, _ELEMENTS)) or [slice(0, 0)]:
+            yield values[rows], labels[rows]
         return
     values, *rest = aligned_chunks(values, [labels] if is_large(labels) else [])
-    start = 0
-    for stop in _ends(values.chunks[0], max(1, _ELEMENTS // max(1, k))):
-        own = [one[start:stop] for one in rest]
-        numbers, *told = computed([values[start:stop], *own])
-        yield numbers, told[0] if told else labels[start:stop]
-        start = stop
-
-
-def _ends(sizes: Sequence[int], most: int) -> Iterator[int]:
-    """Yield where groups of whole blocks end, of at most so many rows or one block."""
-    start = stop = 0
-    for size in sizes:
-        if stop > start and stop + size - start > most:
-            yield stop
-            start = stop
-        stop += size
-    yield stop
+    sizes, start = values.chunks[0], 0
+    step = max(1, _ELEMENTS // max(1, k * max(sizes)))
+    for first in range(0, len(sizes), step):
+        rows = slice(start, start + sum(sizes[first : first + step]))
+        numbers, *told = computed([one[rows] for one in (values, *rest)])
+        yield numbers, told[0] if told else labels[rows]
+        start = rows.stop
 
 
 def _index(labels: Any, name: str, names: Sequence[str]) -> pd.Index:
