@@ -10,10 +10,9 @@ from skleak.influence.state import same_table
 from skleak.losses import SoftmaxLoss
 from skleak.report.guarantee import Promises
 from skleak.solvers import (
-    LargeMultinomialObjective,
-    LargeObjective,
     LargeSums,
     Moments,
+    MultinomialObjective,
     Objective,
     block_sums,
 )
@@ -75,10 +74,10 @@ def large_objective(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple
     rest = alpha, estimator.fit_intercept, s, ones
     if len(masses) <= 2:
         start = None if looked.start is None else ((records.X, y, s, ones), looked.start)
-        one = LargeObjective(records.X, y, loss, *rest, moments=moments, start=start)
+        one = Objective(records.X, y, loss, *rest, moments=moments, start=start)
         return one, records.labels
     given = records.X, y, SoftmaxLoss(), *rest, len(masses)
-    return LargeMultinomialObjective(*given, moments=moments), records.labels
+    return MultinomialObjective(*given, moments=moments), records.labels
 
 
 def large_records(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
