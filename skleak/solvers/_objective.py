@@ -321,13 +321,7 @@ class Objective:
 
     def take(self, rows: IntArray) -> Self:
         """Return the same objective on some of the records."""
-        return replace(
-            self,
-            X=self.X[rows],
-            y=self.y[rows],
-            sample_weight=self.sample_weight[rows],
-            reweights=self.reweights[rows],
-        )
+        return self.on(*(values[rows] for values in self._records))
 
     def parts(self, rows: IntArray) -> Self:
         """Return the same objective on a few of the records, held in memory."""

@@ -1,6 +1,6 @@
 """Stored tables: what they share, and that they stay the same."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,19 +113,18 @@ def as_floats(values: Any, name: str, columns: list[str] | None = None) -> Any:
         raise TypeError(
             f"{name} must hold numbers; got dtype {values.dtype}. Encode it, or leave it out."
         )
-    array = dask_module("dask.array")
-    kind = "numbers" if values.dtype.kind != "O" else "any"
-    meta = values._meta if sparse.issparse(values._meta) else np.empty((0,) * values.ndim)
-    return array.map_blocks(
-        block_as_floats, values, name, kind, columns, dtype=np.float64, meta=meta
-    )
+    return _block_by_block(_as_floats, values, name, columns, values.dtype.kind != "O")
 
 
 def only_finite(values: Any, name: str, columns: list[str] | None = None) -> Any:
     """Refuse NaN and infinity in a Dask array of numbers, as its blocks are walked through."""
-    array = dask_module("dask.array")
+    return _block_by_block(_finite_block, values, name, columns)
+
+
+def _block_by_block(f: Callable[..., Any], values: Any, *given: Any) -> Any:
     meta = values._meta if sparse.issparse(values._meta) else np.empty((0,) * values.ndim)
-    return array.map_blocks(_finite_block, values, name, columns, dtype=np.float64, meta=meta)
+    map_blocks = dask_module("dask.array").map_blocks
+    return map_blocks(f, values, *given, dtype=np.float64, meta=meta)
 
 
 def _finite_block(block: Any, name: str, columns: list[str] | None, block_info: Any = None) -> Any:
@@ -146,12 +145,12 @@ def _finite_block(block: Any, name: str, columns: list[str] | None, block_info: 
     return block
 
 
-def block_as_floats(block: Any, name: str, kind: str, columns: list[str] | None) -> Any:
+def _as_floats(block: Any, name: str, columns: list[str] | None, declared: bool) -> Any:
     """Return a block as float64 numbers, be it dense or CSR."""
     if sparse.issparse(block):
         return sparse.csr_array(block, dtype=np.float64)
     block = np.asarray(block)
-    if kind == "numbers" and block.dtype.kind not in "biuf":
+    if declared and block.dtype.kind not in "biuf":
         raise TypeError(
             f"{name} has blocks of mixed types: it is declared to hold numbers, and one of its "
             f"blocks is of dtype {block.dtype}. Give all partitions one type."
