@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from os import PathLike
 from typing import Any, TypeVar
@@ -173,13 +173,8 @@ class LargeRecords:
     y: Any  # targets as they are given, (n,); None where there are none
     sample_weight: Any  # float64, (n,); None where there are none
     schema: Any  # a table without rows that has the same columns
+    names: list[str] | None  # of the columns, where they have some
     labels: Any = None  # of the rows, where they have an index of their own, (n,)
-
-    @property
-    def names(self) -> list[str] | None:
-        """Names of the columns."""
-        columns = getattr(self.schema, "columns", None)
-        return None if columns is None else [str(column) for column in columns]
 
 
 def is_large_source(X: Any) -> bool:
@@ -294,10 +289,12 @@ def _aligned(X: Any, special: dict[str, Any], schema: Any, labels: Any = None) -
     given = {name: _own_array(v, X, name) for name, v in special.items() if v is not None}
     X, *rest = aligned_chunks(X, list(given.values()))
     own = dict(zip(given, rest, strict=True))
-    weight = own.get("sample_weight")
-    weight = None if weight is None else as_floats(weight, "sample_weight")
-    records = LargeRecords(X, own.get("y"), weight, schema, labels)
-    return replace(records, X=as_floats(X, "X", records.names))
+    if "sample_weight" in own:
+        own["sample_weight"] = as_floats(own["sample_weight"], "sample_weight")
+    columns = getattr(schema, "columns", None)
+    names = None if columns is None else [str(column) for column in columns]
+    X = as_floats(X, "X", names)
+    return LargeRecords(X, own.get("y"), own.get("sample_weight"), schema, names, labels)
 
 
 def check_known(values: Any, name: str) -> None:
@@ -441,25 +438,16 @@ def expect_labels(y: Array) -> None:
             "Unknown label type: continuous. The target holds numbers that are not whole; pass "
             "classes as integers or text, or fit a regression."
         )
-    if y.dtype.kind == "O":
-        kinds = {_kind(label) for label in y.tolist()}
-        if len(kinds) > 1 and "text" in kinds:
-            raise TypeError(
-                "The types of the target are mixed: some labels are text and others are not. Give "
-                "all of them one type."
-            )
-        if other := kinds - {"text", "number"}:
-            raise ValueError(
-                f"Unknown label type: {min(other)}. Pass classes as integers or text, or fit a "
-                "regression."
-            )
-
-
-def _kind(label: Any) -> str:
-    if isinstance(label, str):
-        return "text"
-    is_number = isinstance(label, bool | int | float | np.number | np.bool_)
-    return "number" if is_number else type(label).__name__
+    kind = infer_dtype(y) if y.dtype.kind == "O" else "integer"
+    if kind.startswith("mixed") and any(isinstance(label, str) for label in y.tolist()):
+        raise TypeError(
+            "The types of the target are mixed: some labels are text and others are not. Give "
+            "all of them one type."
+        )
+    if kind == "decimal" or kind not in ("string", "empty", *_NUMBERS):
+        raise ValueError(
+            f"Unknown label type: {kind}. Pass classes as integers or text, or fit a regression."
+        )
 
 
 def label_array(labels: list[Any], dtype: np.dtype[Any]) -> Array:
