@@ -56,7 +56,6 @@ from skleak.utils._arguments import (
     broadcast,
     check_at_least,
     check_choice,
-    check_in_range,
     check_real,
     check_scalar,
     import_optional,
@@ -427,7 +426,7 @@ def subsampled_fisher_factors(
     >>> round(along, 4), round(across, 4)
     (0.0472, 0.0257)
     """
-    rate = check_in_range("sampling_rate", sampling_rate)
+    rate = check_real("sampling_rate", sampling_rate, high=1.0)
     reach = check_at_least("distance", distance, 0.0)
     rate, reach = broadcast(sampling_rate=rate, distance=reach)
     along, across = np.array(rate), np.array(rate)

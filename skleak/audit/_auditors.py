@@ -631,7 +631,7 @@ def build_report(
     if isinstance(game.task.estimator, Pipeline) and len(game.task.estimator.steps) > 1:
         preprocessing = "refitted" if auditor.refit_preprocessing else "public"
     # Blocks outside memory may each count their rows anew.
-    rows = table if game.task.outside is None else table.reset_index(drop=True)
+    rows = table if game.task.outside is None else pd.DataFrame(table).reset_index(drop=True)
     settings = {
         "utility_name": "accuracy" if classifies(model, y) else utility,
         "preprocessing": preprocessing,

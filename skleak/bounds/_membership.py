@@ -14,7 +14,7 @@ from skleak.utils._arguments import (
     broadcast,
     check_at_least,
     check_numbers,
-    check_positive,
+    check_real,
 )
 from skleak.utils._typing import FloatArray
 
@@ -66,7 +66,7 @@ def membership_lower_bound_bounded(
     0.1
     """
     gap, prior = _check_gap(gap, prior)
-    loss_range = check_positive("loss_range", loss_range)
+    loss_range = check_real("loss_range", loss_range, low_open=True, finite=True)
     broadcast_shape(gap=gap.shape, loss_range=loss_range.shape, prior=prior.shape)
     if np.any(gap > loss_range):
         raise ValueError(
@@ -120,7 +120,7 @@ def membership_lower_bound_subgaussian(
     0.1785
     """
     gap, prior = _check_gap(gap, prior)
-    scale = check_positive("scale", scale)
+    scale = check_real("scale", scale, low_open=True, finite=True)
     broadcast_shape(gap=gap.shape, scale=scale.shape, prior=prior.shape)
     ratio = np.asarray(gap / scale)
 
@@ -200,8 +200,8 @@ def membership_lower_bound_exponential(
     0.1013
     """
     gap, prior = _check_gap(gap, prior)
-    scale = check_positive("scale", scale)
-    factor = check_positive("factor", factor)
+    scale = check_real("scale", scale, low_open=True, finite=True)
+    factor = check_real("factor", factor, low_open=True, finite=True)
     broadcast_shape(gap=gap.shape, scale=scale.shape, factor=factor.shape, prior=prior.shape)
     ratio = gap / scale
     largest_mean = np.where(factor >= 1.0, 1.0 + np.log(factor), factor)
@@ -325,7 +325,7 @@ def generalization_gap_bound(
     0.0198
     """
     information = check_at_least("information", information, 0.0)
-    loss_range = check_positive("loss_range", loss_range, _CUT)
+    loss_range = check_real("loss_range", loss_range, low_open=True, finite=True, hint=_CUT)
     if train_loss is None:
         information, loss_range = broadcast(information=information, loss_range=loss_range)
         return as_result(loss_range * _largest_variation(information))

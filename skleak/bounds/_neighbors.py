@@ -54,7 +54,7 @@ from skleak.bounds.priors import (
     is_likeliest,
     parse_prior,
 )
-from skleak.utils._arguments import as_result, check_at_least, check_choice, check_in_range
+from skleak.utils._arguments import as_result, check_at_least, check_choice, check_real
 from skleak.utils._blocks import row_blocks
 from skleak.utils._geometry import lower_hull
 from skleak.utils._typing import FloatArray
@@ -246,8 +246,8 @@ def _dual(p: FloatArray, w: FloatArray, s: FloatArray, h: FloatArray) -> float:
 
 def _points(name: str, alpha: npt.ArrayLike, beta: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Validate and sort points, and add the one that every curve has, f(1) = 0."""
-    alpha = np.ravel(check_in_range(f"alpha{name}", alpha, 0.0, 1.0))
-    beta = np.ravel(check_in_range(f"beta{name}", beta, 0.0, 1.0))
+    alpha = np.ravel(check_real(f"alpha{name}", alpha, high=1.0))
+    beta = np.ravel(check_real(f"beta{name}", beta, high=1.0))
     if len(alpha) != len(beta) or len(alpha) < 2:
         raise ValueError(
             f"`alpha` and `beta`{name} must hold at least 2 points of a curve, as many of each; "
@@ -527,7 +527,7 @@ def dp_advantage(epsilon: npt.ArrayLike, delta: npt.ArrayLike, prior: npt.ArrayL
     1e-05
     """
     epsilon = check_at_least("epsilon", epsilon, 0.0)
-    delta = check_in_range("delta", delta, 0.0, 1.0)
+    delta = check_real("delta", delta, high=1.0)
     parsed = parse_prior(prior)
     broadcast_shape(epsilon=epsilon.shape, delta=delta.shape, prior=parsed.batch_shape)
     w = np.exp(-epsilon)

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from skleak.utils._arguments import SUM_TOLERANCE, as_result, check_in_range, check_numbers
+from skleak.utils._arguments import SUM_TOLERANCE, as_result, check_numbers, check_real
 from skleak.utils._typing import BoolArray, FloatArray
 
 # What sums of float64 may be off by: information computed as a sum can be -1e-17.
@@ -147,7 +147,7 @@ def success_to_advantage(success: npt.ArrayLike, prior: npt.ArrayLike) -> Any:
     >>> success_to_advantage([0.5, 0.75, 1.0], [0.5, 0.25, 0.25])
     array([0. , 0.5, 1. ])
     """
-    success = check_in_range("success", success, 0.0, 1.0)
+    success = check_real("success", success, high=1.0)
     parsed = parse_prior(prior)
     broadcast_shape(success=success.shape, prior=parsed.batch_shape)
     return as_result((success - parsed.largest) / parsed.rest)

@@ -1,7 +1,7 @@
 """Records outside memory as an objective: one pass checks them, and finds their moments."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -10,26 +10,22 @@ from skleak.influence.state import same_table
 from skleak.losses import SoftmaxLoss
 from skleak.report.guarantee import Promises
 from skleak.solvers import (
-    LargeMultinomialObjective,
-    LargeObjective,
     LargeSums,
     Moments,
+    MultinomialObjective,
     Objective,
-    Template,
     block_sums,
 )
 from skleak.utils._arguments import dask_module
 from skleak.utils._blocks import Blocks, positions_of
-from skleak.utils._linalg import clear_constants, largest_entries
 from skleak.utils._records import check_sizes, feature_labels
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
-from skleak.utils.sources import only_finite, open_records, opened
+from skleak.utils.sources import as_floats, only_finite, open_records, opened
 from skleak.utils.sources._open import (
     codes_of,
     expect_labels,
     find_classes,
-    float_targets,
     label_array,
 )
 
@@ -59,24 +55,29 @@ def large_objective(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple
     s = ones if records.sample_weight is None else records.sample_weight
     if estimator._numeric_targets:
         estimator._check_size(records.X.shape[1] + estimator.fit_intercept)
-    template = None
-    if estimator._loss.quadratic:  # whose sums at one place are all that its fit asks for
-        template = Template(estimator._loss, estimator.alpha, estimator.fit_intercept, None, 2)
+    d, none = records.X.shape[1], np.zeros(0)
+    loss, alpha = estimator._loss, float(estimator.alpha)
+    bare = None
+    if loss.quadratic:  # whose sums at one place are all that its fit asks for
+        table = np.zeros((0, d))
+        bare = Objective(table, none, loss, alpha, estimator.fit_intercept, none, none)
     blocks = Blocks.of(records.X, records.y, s, positions_of(records.X))
-    small = estimator._numeric_targets, estimator.data_norm, template
+    small = estimator._numeric_targets, estimator.data_norm, bare
     looked = blocks.map_reduce(_looked, _Looked.plus, *small)
     _check(estimator, looked)
     y, masses = _targets(estimator, records.y, looked)
-    estimator._check_size(records.X.shape[1] + estimator.fit_intercept)
-    check_sizes(looked.total, looked.largest, looked.largest_target, _names(estimator))
+    moments = replace(looked.moments, target_sums=masses[1:] if len(masses) == 2 else masses)
+    estimator._check_size(d + estimator.fit_intercept)
+    names = getattr(estimator, "feature_names_in_", None)
+    check_sizes(moments.total, moments.largest, looked.largest_target, names)
     estimator._check_targets(masses)
-    moments = looked.moments(masses[1:] if len(masses) == 2 else masses)
-    given = records.X, y, estimator._loss, float(estimator.alpha), estimator.fit_intercept, s, ones
+    rest = alpha, estimator.fit_intercept, s, ones
     if len(masses) <= 2:
         start = None if looked.start is None else ((records.X, y, s, ones), looked.start)
-        return LargeObjective(*given, moments=moments, start=start), records.labels
-    given = *given[:2], SoftmaxLoss(), *given[3:]
-    return LargeMultinomialObjective(*given, len(masses), moments=moments), records.labels
+        one = Objective(records.X, y, loss, *rest, moments=moments, start=start)
+        return one, records.labels
+    given = records.X, y, SoftmaxLoss(), *rest, len(masses)
+    return MultinomialObjective(*given, moments=moments), records.labels
 
 
 def large_records(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -87,85 +88,48 @@ def large_records(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """
     table = opened(model, X, y)
     numeric = model._numeric_targets
-    targets = float_targets(table.y) if numeric else codes_of(table.y, model.classes_)
+    targets = as_floats(table.y, "y") if numeric else codes_of(table.y, model.classes_)
     objective = model._confidential_state().objective
     if same_table(table.X, targets, objective):
         return objective.X, objective.y
     return only_finite(table.X, "X", table.names), only_finite(targets, "y")
 
 
-@dataclass(frozen=True)
-class _Problem:
-    """Records that are not valid for one reason."""
+# Some records: position of the first, column of its first entry that matters, number and weight.
+_Rows: TypeAlias = tuple[int, int, int, float]
 
-    count: int
-    first: int  # position of the first of them
-    column: int = 0  # of its first entry that is not
 
-    def plus(self, other: "_Problem") -> "_Problem":
-        first = self if self.first < other.first else other
-        return replace(first, count=self.count + other.count)
+def _joined(mine: dict[Any, _Rows], theirs: dict[Any, _Rows]) -> dict[Any, _Rows]:
+    """Join records of each name and others."""
+    both = {}
+    for name in mine.keys() & theirs.keys():
+        one, other = mine[name], theirs[name]
+        both[name] = (*min(one, other)[:2], one[2] + other[2], one[3] + other[3])
+    return mine | theirs | both
 
 
 @dataclass(frozen=True)
 class _Looked:
     """Findings of one look at some records."""
 
-    n: int
-    total: float  # sum of the weights
-    smallest_weight: float
-    largest_weight: float
-    largest: FloatArray  # largest absolute entry of every column, (d,)
-    mean: FloatArray  # weighted, (d,)
-    spread: FloatArray  # weighted sum of the squares around it, (d,)
+    moments: Moments
     largest_target: float
-    target_sum: float
-    labels: dict[Any, tuple[float, _Problem]]  # weight and records of every label
-    problems: dict[str, _Problem]  # by what is wrong
-    start: LargeSums | None = None  # at parameters of zero, where that is asked for
+    labels: dict[Any, _Rows]
+    problems: dict[str, _Rows]  # by what is wrong
+    start: LargeSums | None  # at parameters of zero, where that is asked for
 
     def plus(self, other: "_Looked") -> "_Looked":
         """Join these records and others."""
-        total = self.total + other.total
-        share = other.total / total if total > 0.0 else 0.0
-        apart = other.mean - self.mean
         with np.errstate(over="ignore", invalid="ignore"):  # as those of a block
-            spread = self.spread + other.spread + self.total * share * apart**2
-            start = self.start if other.start is None else other.start
+            moments = self.moments.plus(other.moments)
+            start = None
             if self.start is not None and other.start is not None:
                 start = self.start.plus(other.start)
-        labels = dict(self.labels)
-        for label, (weight, those) in other.labels.items():
-            mine = labels.get(label)
-            labels[label] = (
-                (weight, those) if mine is None else (mine[0] + weight, mine[1].plus(those))
-            )
+        labels = _joined(self.labels, other.labels)
         _check_few(labels)
-        problems = dict(self.problems)
-        for name, those in other.problems.items():
-            problems[name] = problems[name].plus(those) if name in problems else those
-        return _Looked(
-            self.n + other.n,
-            total,
-            min(self.smallest_weight, other.smallest_weight),
-            max(self.largest_weight, other.largest_weight),
-            np.maximum(self.largest, other.largest),
-            self.mean + share * apart,
-            spread,
-            max(self.largest_target, other.largest_target),
-            self.target_sum + other.target_sum,
-            labels,
-            problems,
-            start,
-        )
-
-    def moments(self, target_sums: FloatArray) -> Moments:
-        """Return what the solver wants to know."""
-        spread = np.diag(self.spread)
-        clear_constants(spread, self.mean, self.total)
-        constant = np.diag(spread) == 0.0
-        weights = self.total, self.smallest_weight, self.largest_weight
-        return Moments(self.n, *weights, self.largest, self.mean, constant, target_sums)
+        problems = _joined(self.problems, other.problems)
+        largest = max(self.largest_target, other.largest_target)
+        return _Looked(moments, largest, labels, problems, start)
 
 
 def _looked(
@@ -175,57 +139,37 @@ def _looked(
     position: Array,
     numeric: bool,
     data_norm: float | None,
-    template: Template | None,
+    bare: Objective | None,
 ) -> _Looked:
     """Look at one block."""
-    n, d = X.shape
-    problems: dict[str, _Problem] = {}
+    problems: dict[str, _Rows] = {}
 
     def note(name: str, bad: Array) -> None:
         if np.any(bad):
             at = np.argwhere(bad)[0]
             rows = bad if bad.ndim == 1 else bad.any(axis=1)
-            column = int(at[1]) if bad.ndim > 1 else 0
-            problems[name] = _Problem(int(rows.sum()), int(position[at[0]]), column)
+            problems[name] = (int(position[at[0]]), int(at[-1]), int(rows.sum()), 0.0)
 
     for name, values in (("X", X), ("sample_weight", s)):
         note(f"NaN in {name}", np.isnan(values))
         note(f"infinity in {name}", np.isinf(values))
     note("negative weight", s < 0.0)
     labels, target = _looked_targets(y, s, position, numeric, note)
-    zeros = np.zeros(d)
-    found = _Looked(n, 0.0, np.inf, -np.inf, zeros, zeros, zeros, 0.0, 0.0, labels, problems)
-    if not n or any(" in " in name for name in problems):
-        return found
-    if data_norm is not None:
+    if data_norm is not None and not any(" in " in name for name in problems):
         shares = np.sqrt(np.einsum("ij,ij->i", X / data_norm, X / data_norm))
         note("norm", shares > 1.0 + Promises.norm_rounding)
     # Sums that overflow are told apart by what is found here.
     with np.errstate(over="ignore", invalid="ignore"):
-        total = float(s.sum())
-        mean = s @ X / total if total > 0.0 else zeros
-        spread = s @ (X - mean) ** 2
-        start = None
-        if template is not None:
-            zero = np.zeros(d + template.fit_intercept)
-            start = block_sums(X, target, s, np.ones(n), template, zero, None, True)
-    return replace(
-        found,
-        total=total,
-        smallest_weight=float(s.min()),
-        largest_weight=float(s.max()),
-        largest=largest_entries(X),
-        mean=mean,
-        spread=spread,
-        largest_target=float(np.abs(target).max()),
-        target_sum=float(s @ target),
-        start=start,
-    )
+        moments, start = Moments.of(X, target, s), None
+        if bare is not None:
+            zero = np.zeros(bare.n_parameters)
+            start = block_sums(X, target, s, np.ones(len(s)), bare, zero, None, True)
+    return _Looked(moments, float(np.abs(target).max()), labels, problems, start)
 
 
 def _looked_targets(
     y: Array, s: FloatArray, position: Array, numeric: bool, note: Any
-) -> tuple[dict[Any, tuple[float, _Problem]], FloatArray]:
+) -> tuple[dict[Any, _Rows], FloatArray]:
     """Labels of a block, or its targets as numbers."""
     if numeric:
         try:
@@ -246,8 +190,9 @@ def _looked_targets(
         y, return_index=True, return_inverse=True, return_counts=True
     )
     weights = np.bincount(np.ravel(codes), s, len(found))
-    rows = zip(found.tolist(), weights, counts, position[first], strict=True)
-    labels = {k: (float(w), _Problem(int(count), int(at))) for k, w, count, at in rows}
+    rows = zip(position[first].tolist(), counts.tolist(), weights.tolist(), strict=True)
+    each = ((at, 0, count, weight) for at, count, weight in rows)
+    labels = dict(zip(found.tolist(), each, strict=True))
     _check_few(labels)
     return labels, np.zeros(n)
 
@@ -266,46 +211,38 @@ def _targets(estimator: Any, y: Any, looked: _Looked) -> tuple[Any, FloatArray]:
     if estimator._numeric_targets:
         problem = looked.problems.get("negative target")
         if problem is not None:
-            estimator._refuse_negative(problem.count, f"row {problem.first}")
-        return float_targets(y), np.array([looked.target_sum])
+            estimator._refuse_negative(problem[2], f"row {problem[0]}")
+        return as_floats(y, "y"), looked.moments.target_sums
     labels = label_array(list(looked.labels), y.dtype)
-    counts = {
-        label: (those.count, f"row {those.first}") for label, (_, those) in looked.labels.items()
-    }
+    counts = {label: (n, f"row {at}") for label, (at, _, n, _) in looked.labels.items()}
     estimator.classes_ = find_classes(
         np.sort(labels), estimator.classes, None, type(estimator).__name__, counts
     )
-    weights = {label: weight for label, (weight, _) in looked.labels.items()}
-    masses = np.array([weights.get(label, 0.0) for label in estimator.classes_.tolist()])
-    return codes_of(y, estimator.classes_), masses
+    none = 0, 0, 0, 0.0
+    masses = [looked.labels.get(label, none)[3] for label in estimator.classes_.tolist()]
+    return codes_of(y, estimator.classes_), np.array(masses)
 
 
 def _check(estimator: Any, looked: _Looked) -> None:
     """Raise for records that are not valid, by position."""
-    names, kind = _names(estimator), type(estimator).__name__
-    for name, problem in looked.problems.items():
+    kind, moments = type(estimator).__name__, looked.moments
+    labels = feature_labels(getattr(estimator, "feature_names_in_", None), moments.mean.size)
+    for name, (row, column, n, _) in looked.problems.items():
         what, _, where = name.partition(" in ")
-        if not where:
-            continue
-        column = ""
-        if where == "X":
-            column = f" of column {feature_labels(names, looked.mean.size)[problem.column]!r}"
-        held = "NaN" if what == "NaN" else "infinity or a value too large for dtype('float64')"
-        more = f"; {problem.count} records have one" if problem.count > 1 else ""
-        raise ValueError(
-            f"Input {where} contains {held}, first in row {problem.first}{column}{more}. {kind} "
-            "does not accept such values: impute them, or drop the records."
-        )
+        if where:
+            whose = f" of column {labels[column]!r}" if where == "X" else ""
+            held = "NaN" if what == "NaN" else "infinity or a value too large for dtype('float64')"
+            more = f"; {n} records have one" if n > 1 else ""
+            raise ValueError(
+                f"Input {where} contains {held}, first in row {row}{whose}{more}. {kind} does not "
+                "accept such values: impute them, or drop the records."
+            )
     if "negative weight" in looked.problems:
         raise ValueError(
             "Negative values in data passed to `sample_weight`, first in row "
-            f"{looked.problems['negative weight'].first}. A weight says how often a record counts."
+            f"{looked.problems['negative weight'][0]}. A weight says how often a record counts."
         )
-    estimator._check_any_weight(looked.largest_weight > 0.0)
+    estimator._check_any_weight(moments.largest_weight > 0.0)
     if "norm" in looked.problems:
-        problem = looked.problems["norm"]
-        estimator._refuse_long(problem.count, looked.n, f"row {problem.first}")
-
-
-def _names(estimator: Any) -> Array | None:
-    return getattr(estimator, "feature_names_in_", None)
+        row, _, n, _ = looked.problems["norm"]
+        estimator._refuse_long(n, moments.n, f"row {row}")

@@ -368,10 +368,10 @@ class ReleasableModel(IndividuallyMeasuredModel):
         """Losses in the units of a ledger, the target counted; of many records the largest."""
         objective, large = state.objective, is_large(state.objective.X)
         blocks = Blocks.of(objective.X, objective.y, objective.sample_weight)
-        low, high = blocks.map_reduce(_extremes, _outer)
+        ranges = blocks.map_reduce(_extremes, np.maximum).sum(axis=0)
         widths = ledger.widths(
             feature_labels(state.feature_names, state.n_features),
-            high - low,
+            ranges,
             data_norm=self.data_norm,
             classifies=is_classifier(self),
         )
@@ -517,16 +517,10 @@ def _largest(losses: FloatArray) -> FloatArray:
     return losses.max(keepdims=True, initial=0.0)
 
 
-def _extremes(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Smallest and largest value of each column and of the target, of those who take part."""
+def _extremes(X: FloatArray, y: FloatArray, s: FloatArray) -> FloatArray:
+    """Largest value of each column and of the target, and of minus it, of those who take part."""
     table = np.column_stack([X, y])[s > 0.0]
-    return table.min(axis=0, initial=np.inf), table.max(axis=0, initial=-np.inf)
-
-
-def _outer(
-    one: tuple[FloatArray, FloatArray], other: tuple[FloatArray, FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    return np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
+    return np.stack([table, -table]).max(axis=1, initial=-np.inf)
 
 
 def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skleak.accounting.discrete import discrete_gaussian_mu
+from skleak.utils._arguments import check_scalar
 from skleak.utils._confidential import CalibratedNoise
 from skleak.utils._summaries import around_quantile
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -446,7 +447,7 @@ class MaxLeakage(NoiseGoal):
             For a loss that is not positive, a quantile outside (0, 1], or where no noise scale
             reaches it, as the shape of the noise alone leaks too much.
         """
-        check_positive("MaxLeakage.eta", self.eta)
+        check_scalar("MaxLeakage.eta", self.eta, low_open=True, finite=True)
         if not 0.0 < self.quantile <= 1.0:
             raise ValueError(
                 f"`MaxLeakage.quantile` must lie in (0, 1]; got {self.quantile}. Pass 1.0 to "
@@ -495,12 +496,6 @@ class MaxLeakage(NoiseGoal):
         """
         losses = problem.loss_brackets(secret, self.features, self.quantile)
         return None if losses is None else (losses[0] / self.eta, losses[1] / self.eta)
-
-
-def check_positive(name: str, value: float) -> None:
-    """Raise unless a parameter is positive and finite."""
-    if not (np.isreal(value) and 0.0 < value < np.inf):
-        raise ValueError(f"`{name}` must be positive and finite; got {value!r}.")
 
 
 @dataclass
@@ -554,7 +549,7 @@ class GaussianDP(PublicNoiseGoal):
         ValueError
             For a parameter that is not positive, or where no guarantee holds.
         """
-        check_positive("GaussianDP.mu", self.mu)
+        check_scalar("GaussianDP.mu", self.mu, low_open=True, finite=True)
         sensitivity = problem.sensitivity()
         # Less what rounding to the grid of the noise adds to the distance.
         mu = self.mu - np.sqrt(problem.n_parameters) * problem.relative_step
@@ -601,7 +596,7 @@ class EpsilonDelta(PublicNoiseGoal):
         ValueError
             For parameters out of range, or where no guarantee holds.
         """
-        check_positive("EpsilonDelta.epsilon", self.epsilon)
+        check_scalar("EpsilonDelta.epsilon", self.epsilon, low_open=True, finite=True)
         if not 0.0 < self.delta < 1.0:
             raise ValueError(
                 f"`EpsilonDelta.delta` must lie strictly between 0 and 1; got {self.delta}."

@@ -41,9 +41,9 @@ from scipy.special import logsumexp
 from skleak.utils._arguments import (
     as_result,
     broadcast,
-    check_in_range,
     check_level,
     check_numbers,
+    check_scalar,
     has_missing,
 )
 from skleak.utils._blocks import row_blocks
@@ -673,7 +673,7 @@ def detectable_excess(
     0.03
     """
     n = int(check_counts(0, n_releases)[1])
-    limit = float(check_in_range("bound", bound, empty=False))
+    limit = check_scalar("bound", bound, high=1.0)
     target = check_level(power)
     tail = 0.5 * (1.0 - check_level(confidence_level))
     if method not in ("betting", "binomial"):
@@ -682,9 +682,7 @@ def detectable_excess(
         return _binomial_excess(n, limit, tail, target)
     spread = np.inf
     if standard_deviation is not None:
-        spread = float(
-            check_in_range("standard_deviation", standard_deviation, 0.0, np.inf, empty=False)
-        )
+        spread = check_scalar("standard_deviation", standard_deviation)
     low, high = 0.0, 1.0 - limit
     if not _power(n, limit, 1.0, spread, tail) >= target:
         return np.inf

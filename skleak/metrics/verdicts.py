@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from skleak.metrics.intervals import check_counts, check_outcomes, effective_number, exact_ends
-from skleak.utils._arguments import as_result, broadcast, check_in_range, check_level, check_numbers
+from skleak.utils._arguments import as_result, broadcast, check_level, check_numbers, check_real
 from skleak.utils._typing import FloatArray
 
 CONSISTENT = "consistent with the bound"
@@ -205,7 +205,7 @@ def group_p_value(
     total, hits = float(games.sum()), float(right.sum())
     if hits == 0.0:
         return 1.0
-    extra = float(check_in_range("extra_variance", extra_variance, 0.0, np.inf))
+    extra = float(check_real("extra_variance", extra_variance))
     if games.max() == 1 and extra == 0.0:
         return float(stats.binom.sf(hits - 1.0, total, odds))
     shares = right[games > 0] / games[games > 0]
@@ -265,7 +265,7 @@ def multiplicity_correction(p_values: npt.ArrayLike, method: str = "holm") -> An
     >>> multiplicity_correction([0.01, 0.04, 0.03], method="bonferroni")
     array([0.03, 0.12, 0.09])
     """
-    p = check_in_range("p_values", p_values, empty=False)
+    p = check_real("p_values", check_numbers("p_values", p_values, empty=False), high=1.0)
     if p.ndim == 0:
         raise ValueError("`p_values` must have an axis of tests; got one number. Pass a list.")
     n_tests = p.shape[-1]
@@ -488,7 +488,7 @@ def records_above(
         needed = np.log(2.0 * n / (CERTAIN * alpha / 3.0)) / -np.log(limit)
         needed *= table.size / total  # of those held out of some releases more
         enough = max(MANY, int(np.ceil(needed - SOLVER_ROUND_OFF)))
-    extra = float(check_in_range("extra_variance", extra_variance, 0.0, np.inf))
+    extra = float(check_real("extra_variance", extra_variance))
     effective = min(float(effective_number(shares, levels[1], extra)), total)
     found = {"tests": 0, "mean": 0, "distribution": 0}
     if n_releases >= FEWEST and limit < 1.0:

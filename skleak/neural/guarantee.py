@@ -13,7 +13,7 @@ from skleak.accounting.subsampled import (
     subsampled_gaussian_tradeoff,
 )
 from skleak.bounds import curve_advantage, hammersley_chapman_robbins_mse
-from skleak.utils._arguments import as_result, check_in_range
+from skleak.utils._arguments import as_result, check_real
 from skleak.utils._typing import FloatArray
 
 Curve = tuple[FloatArray, FloatArray]
@@ -116,7 +116,7 @@ class SGDGuarantee:
         float or ndarray of shape (...)
             Over ``max(prior, 1 - prior)``.
         """
-        odds = check_in_range("prior", prior)
+        odds = check_real("prior", prior, high=1.0)
         both = np.stack([odds, 1.0 - odds], axis=-1)
         return curve_advantage(*self.membership_curve, both, between="linear")
 
@@ -134,7 +134,7 @@ class SGDGuarantee:
         -------
         float or ndarray of shape (...)
         """
-        alpha = check_in_range("rate", rate)
+        alpha = check_real("rate", rate, high=1.0)
         curve = self.membership_curve if membership else self.curve
         return as_result(1.0 - np.interp(alpha, *curve))
 

@@ -30,7 +30,7 @@ from skleak.utils.sources._stored import Table, check_columns, head_of
 
 
 def takes_large(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let `fit` or `transform` of a public transformer take tables outside memory."""
+    """Let `fit` or `transform` of a transformer take tables outside memory."""
 
     @wraps(method)
     def wrapped(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
@@ -42,23 +42,11 @@ def takes_large(method: Callable[..., Any]) -> Callable[..., Any]:
             refuse_path(X, "transform")
             return transform_large(self, X)
         y = args[0] if args else kwargs.get("y")
-        fitted = method(self, first_rows(X, named(y)), None)
+        fitted = method(self, first_rows(X, [*self.keep, *named(y)]), None)
         if not is_large(X) and output_container(self) is None:
             # Columns of tables outside memory keep their names, and so do others from then on.
             self.set_output(transform="pandas")
         return fitted
-
-    return wrapped
-
-
-def keeps_target(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let `fit_transform` hand on the column of the target of a table outside memory."""
-
-    @wraps(method)
-    def wrapped(self: Any, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        if is_large_source(X) and not is_large(X):
-            return transform_large(self.fit(X, y), X, named(y))
-        return method(self, X, y, **fit_params)
 
     return wrapped
 
@@ -129,12 +117,12 @@ def dense_of(encoded: Any) -> Array:
     return encoded.to_numpy() if hasattr(encoded, "to_numpy") else np.asarray(encoded)
 
 
-class PublicTransformer(TransformerMixin, BaseEstimator):
-    """A transformer that is made from its parameters and the names of the columns alone."""
+class TableTransformer(  # type: ignore[call-arg]
+    TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
+):
+    """A transformer of tables in memory and outside."""
 
-    # What scikit-learn is told of the tables that it takes, beside its defaults.
-    _input_tags: ClassVar[dict[str, bool]] = {}
-    n_features_in_: int
+    keep: Sequence[str] = ()  # columns that `fit_transform` of a table outside memory hands on
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Let `fit` and `transform` take tables outside memory, around what scikit-learn adds."""
@@ -144,7 +132,36 @@ class PublicTransformer(TransformerMixin, BaseEstimator):
             if name == "fit":
                 method = fit_context(prefer_skip_nested_validation=True)(method)
             setattr(cls, name, takes_large(method))
-        cls.fit_transform = keeps_target(TransformerMixin.fit_transform)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and transform; of a table outside memory, hand on the columns of the target.
+
+        Parameters
+        ----------
+        X : path, Polars lazy frame, Dask data frame or array, DataFrame or array-like
+            Records of shape (n_samples, n_features).
+        y : str or object, default=None
+            The column of the target, where it is in the table; else ignored.
+        **fit_params : dict
+            None are taken.
+
+        Returns
+        -------
+        Dask data frame, Dask array, or what the transformer returns
+            Of shape (n_samples, n_encoded), and the columns that are handed on.
+        """
+        fitted = self.fit(X, y, **fit_params)
+        if is_large_source(X):
+            return transform_large(self, X, () if is_large(X) else [*self.keep, *named(y)])
+        return fitted.transform(X)
+
+
+class PublicTransformer(TableTransformer):
+    """A transformer that is made from its parameters and the names of the columns alone."""
+
+    # What scikit-learn is told of the tables that it takes, beside its defaults.
+    _input_tags: ClassVar[dict[str, bool]] = {}
+    n_features_in_: int
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn which tables are taken."""
@@ -266,9 +283,7 @@ def read_records(estimator: Any, X: Any, *, reset: bool, **checks: Any) -> Any:
 _ROUNDING = 1e-8
 
 
-class BlockwiseTransformer(  # type: ignore[call-arg]
-    TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
-):
+class BlockwiseTransformer(TableTransformer):
     """Apply a transformer to tables outside memory, block by block.
 
     For the steps of a pipeline before a private model. The transformer is fitted already, on public
@@ -333,8 +348,6 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
         self.transformer = transformer
         self.keep = keep
 
-    @fit_context(prefer_skip_nested_validation=True)
-    @withholding
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the names of the columns from a few rows.
 
@@ -355,19 +368,15 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
             For a transformer that is not fitted and learns from records, one that mixes rows, and
             columns that the table lacks.
         """
-        rows = first_rows(X, [*self.keep, *named(y)])
         if _is_fitted(self.transformer):
             self.transformer_ = self.transformer
         else:
             _check_learns_nothing(self.transformer)
-            self.transformer_ = clone(self.transformer).fit(rows)
+            self.transformer_ = clone(self.transformer).fit(X)
         copy_attributes(self.transformer_, self, ("n_features_in_", "feature_names_in_"))
-        # Columns of tables outside memory keep their names, and so do others from then on.
-        self._named_output = is_large_source(X) and not is_large(X)
-        _check_by_rows(self.transformer_, select_columns(self.transformer_, rows))
+        _check_by_rows(self.transformer_, select_columns(self.transformer_, X))
         return self
 
-    @withholding
     def transform(self, X: Any) -> Any:
         """Transform each row; lazily where the table is outside memory.
 
@@ -386,33 +395,9 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
         TypeError
             For a path.
         """
-        check_is_fitted(self)
-        refuse_path(X, "transform")
-        if is_large_source(X):
-            return transform_large(self.transformer_, X)
-        return self._contained(self.transformer_.transform(select_columns(self.transformer_, X)), X)
-
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, and transform; hand on the columns of the target and of ``keep``.
-
-        Parameters
-        ----------
-        X : path, Polars lazy frame, Dask data frame or array, DataFrame or array-like
-            Records of shape (n_samples, n_features).
-        y : str or object, default=None
-            The column of the target, where it is in the table; else ignored.
-        **fit_params : dict
-            None are taken.
-
-        Returns
-        -------
-        Dask data frame, Dask array, or what the transformer returns
-            Of shape (n_samples, n_encoded), and the columns that are handed on.
-        """
-        self.fit(X, y, **fit_params)
-        if is_large_source(X) and not is_large(X):
-            return transform_large(self.transformer_, X, [*self.keep, *named(y)])
-        return self.transform(X)
+        encoded = self.transformer_.transform(select_columns(self.transformer_, X))
+        named_output = output_container(self) not in (None, "default")
+        return dense_of(encoded) if named_output and sparse.issparse(encoded) else encoded
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Name the encoded columns.
@@ -429,47 +414,12 @@ class BlockwiseTransformer(  # type: ignore[call-arg]
         check_is_fitted(self)
         return self.transformer_.get_feature_names_out(input_features)
 
-    def set_output(self, *, transform: str | None = None) -> Self:
-        """Choose the container of tables in memory; those outside keep theirs.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"} or None, default=None
-            None leaves it as it is.
-
-        Returns
-        -------
-        self
-        """
-        if transform not in (None, "default", "pandas", "polars"):
-            raise ValueError(
-                "`transform` must be 'default', 'pandas', 'polars' or None; got "
-                f"{transform!r}. Choose one of these."
-            )
-        if transform is not None:
-            self._container = transform
-        return self
-
-    def _contained(self, encoded: Any, X: Any) -> Any:
-        """Return the encoded rows in the container that was chosen."""
-        usual = "pandas" if getattr(self, "_named_output", False) else "default"
-        container = getattr(self, "_container", usual)
-        is_plain = isinstance(encoded, np.ndarray) or sparse.issparse(encoded)
-        if container == "default" or not is_plain:
-            return encoded
-        names = [str(name) for name in self.get_feature_names_out()]
-        if container == "pandas":
-            return pd.DataFrame(dense_of(encoded), columns=names, index=getattr(X, "index", None))
-        from polars import DataFrame
-
-        return DataFrame(dense_of(encoded), schema=names)
-
     def __sklearn_clone__(self) -> Self:
         """Keep what is fitted already."""
         if not _is_fitted(self.transformer):
             return clone_parametrized(self)
         made = type(self)(self.transformer, keep=self.keep)
-        return made.set_output(transform=getattr(self, "_container", None))
+        return made.set_output(transform=output_container(self))
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return True after `fit`, and where the transformer came fitted."""

@@ -1,16 +1,13 @@
 """Minimisation of a weighted, regularised empirical risk to round-off. Internal."""
 
-from skleak.solvers._erm import LargeMultinomialObjective as LargeMultinomialObjective
-from skleak.solvers._erm import LargeObjective as LargeObjective
-from skleak.solvers._erm import LargeSums as LargeSums
-from skleak.solvers._erm import Moments as Moments
+from skleak.solvers._erm import Minimum as Minimum
 from skleak.solvers._erm import SingularHessianError as SingularHessianError
-from skleak.solvers._erm import Template as Template
-from skleak.solvers._erm import block_sums as block_sums
 from skleak.solvers._erm import is_minimum as is_minimum
 from skleak.solvers._erm import is_settled as is_settled
 from skleak.solvers._erm import minimize as minimize
 from skleak.solvers._multinomial import MultinomialObjective as MultinomialObjective
 from skleak.solvers._multinomial import by_class as by_class
-from skleak.solvers._objective import Minimum as Minimum
+from skleak.solvers._objective import LargeSums as LargeSums
+from skleak.solvers._objective import Moments as Moments
 from skleak.solvers._objective import Objective as Objective
+from skleak.solvers._objective import block_sums as block_sums

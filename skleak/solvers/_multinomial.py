@@ -6,15 +6,16 @@ that sum to zero over the classes are identified. With ``alpha > 0`` the penalis
 at the minimum by themselves; the intercepts, and without a penalty all, are kept there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from skleak.losses import SoftmaxLoss
 from skleak.solvers._objective import Objective
 from skleak.utils._blocks import Blocks, add
-from skleak.utils._linalg import ScaledCholesky, augment, transpose_product
+from skleak.utils._linalg import ScaledCholesky, augment, is_constant, transpose_product
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
 
 # Entries of one block of products of columns: 32 MB.
@@ -78,6 +79,9 @@ class MultinomialObjective(Objective):
         ``omega``: reweighting factors with ``sum s omega = sum s``.
     n_classes : int
         Number of classes, K.
+    center : tuple of ndarray of shape (d,), default=None
+        What to subtract from every column, and which columns are constant, where that is known of
+        all records, and these are some of them.
 
     Examples
     --------
@@ -90,6 +94,7 @@ class MultinomialObjective(Objective):
 
     loss: SoftmaxLoss  # type: ignore[assignment]
     n_classes: int
+    center: tuple[FloatArray, Array] | None = field(default=None, kw_only=True)
 
     @cached_property
     def layout(self) -> IntArray:
@@ -105,7 +110,14 @@ class MultinomialObjective(Objective):
         return w
 
     def _class_weights(self) -> FloatArray:
+        if self.moments is not None:
+            return self.moments.target_sums
         return np.bincount(self.y.astype(np.intp), self.weights, self.n_classes).astype(np.float64)
+
+    @property
+    def bare(self) -> Self:
+        """The objective as it may go to where its records are: centred where all are."""
+        return self if self.moments is None else replace(super().bare, center=self._center)
 
     def curvature_sums(self, a: FloatArray) -> "EdgeSums":
         """Return the sums of which the Hessian at predictor ``a`` is made."""
@@ -131,11 +143,13 @@ class MultinomialObjective(Objective):
     def _center(self) -> tuple[FloatArray, Array]:
         """Mean of every column where there is an intercept, and which columns are constant."""
         d = self.X.shape[1]
+        if self.center is not None:
+            return self.center
         if not self.fit_intercept:
             return np.zeros(d), np.zeros(d, dtype=bool)
-        return self._column_means()
+        if (known := self.moments) is not None:
+            return known.mean, is_constant(known.spread, known.mean, known.total)
 
-    def _column_means(self) -> tuple[FloatArray, Array]:
         def squares(X: FloatArray, weights: FloatArray, mean: FloatArray) -> FloatArray:
             return np.stack([weights @ (X - mean) ** 2, weights @ X**2])
 

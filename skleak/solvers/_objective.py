@@ -1,14 +1,23 @@
-"""Objectives of generalized linear models with one predictor."""
+"""Objectives of generalized linear models with one predictor.
 
-from dataclasses import dataclass, replace
+Records outside memory are walked through block by block: one pass gives, at one vector of
+parameters, all that Newton's method asks for. Each block computes it with the objective of records
+in memory, and the sums are combined as a tree where the blocks are. What reaches this process is as
+large as a Hessian.
+"""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from skleak.losses import PointwiseLoss
-from skleak.utils._blocks import Blocks, add, positions_of
+from skleak.utils._arguments import dask_module
+from skleak.utils._blocks import Blocks, add, computed, positions_of
 from skleak.utils._linalg import (
     ScaledCholesky,
     SingularMatrixError,
@@ -121,36 +130,56 @@ class HessianFactor:
         return np.block([[columns, edge[:, None]], [edge[None, :], np.array([[corner]])]])
 
 
-class PointSums(Protocol):
-    """All that is asked of records at one vector of parameters, wherever they lie."""
+@dataclass(frozen=True)
+class Moments:
+    """Sums over records outside memory, found once, when they are checked.
 
-    @property
-    def loss(self) -> float:
-        """Weighted sum of the losses; infinite where they overflow."""
+    Examples
+    --------
+    >>> some = Moments.of(np.array([[1.0], [3.0]]), np.array([2.0, 4.0]), np.ones(2))
+    >>> both = some.plus(some)
+    >>> both.total, both.mean, both.spread, both.target_sums
+    (4.0, array([2.]), array([4.]), array([12.]))
+    """
 
-    @property
-    def size(self) -> float:
-        """Largest absolute predictor."""
+    n: int
+    total: float  # sum of the sample weights
+    smallest_weight: float
+    largest_weight: float
+    largest: FloatArray  # largest absolute entry of every column, (d,)
+    mean: FloatArray  # weighted, of every column, (d,)
+    spread: FloatArray  # weighted sum of the squares around it, (d,)
+    # Weighted sum of the targets, (1,), or weights of the classes, (K,): where fits start, also
+    # once a record is another one.
+    target_sums: FloatArray
 
-    @property
-    def move(self) -> float:
-        """Largest absolute change of a predictor by the step that led here."""
+    @classmethod
+    def of(cls, X: FloatArray, y: FloatArray, s: FloatArray) -> Self:
+        """Of a block, whose targets are numbers.
 
-    @property
-    def value_noise(self) -> float:
-        """Weighted sum of the sizes of residuals and targets."""
+        Shapes: ``X`` (n, d); ``y``, ``s`` (n,), weights.
+        """
+        total = float(s.sum())
+        mean = s @ X / total if total > 0.0 else np.zeros(X.shape[1])
+        spread = s @ (X - mean) ** 2
+        weights = total, float(s.min()), float(s.max())
+        return cls(len(s), *weights, largest_entries(X), mean, spread, np.array([s @ y]))
 
-    @property
-    def gradient(self) -> FloatArray:
-        """Weighted sum of the gradients, of shape (p,)."""
-
-    @property
-    def gradient_noise(self) -> FloatArray:
-        """Weighted sum of the sizes of what gradients are computed from, of shape (p,)."""
-
-    @property
-    def curvature(self) -> HessianSums:
-        """Sums of which the Hessian is made."""
+    def plus(self, other: "Moments") -> "Moments":
+        """Of these records and others."""
+        total = self.total + other.total
+        share = other.total / total if total > 0.0 else 0.0
+        apart = other.mean - self.mean
+        return Moments(
+            self.n + other.n,
+            total,
+            min(self.smallest_weight, other.smallest_weight),
+            max(self.largest_weight, other.largest_weight),
+            np.maximum(self.largest, other.largest),
+            self.mean + share * apart,
+            self.spread + other.spread + self.total * share * apart**2,
+            self.target_sums + other.target_sums,
+        )
 
 
 @dataclass(frozen=True)
@@ -159,7 +188,7 @@ class Point:
 
     objective: "Objective"
     w: FloatArray  # (p,)
-    sums: PointSums
+    sums: "MemorySums | LargeSums"  # over the records, wherever they lie
 
     @cached_property
     def value(self) -> float:
@@ -191,37 +220,9 @@ class Point:
         return float(16.0 * np.finfo(float).eps * np.linalg.norm(floor))
 
 
-@dataclass(frozen=True)
-class Minimum:
-    """Result of a minimisation.
-
-    Parameters
-    ----------
-    coefficients : ndarray of shape (p,)
-        The minimiser, the intercept last.
-    inverse_hessian : ndarray of shape (p, p)
-        ``A = H^-1`` of the unnormalised Hessian there.
-    gradient_norm : float
-        Norm of the gradient of the normalised objective.
-    n_iter : int
-        Newton steps taken.
-    converged : bool
-        Whether the gradient norm passed the tolerance (or rounding noise) at a finite minimiser.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Minimum(np.array([2.0]), np.eye(1), 0.0, 1, True).converged
-    True
-    """
-
-    coefficients: FloatArray
-    inverse_hessian: FloatArray
-    gradient_norm: float
-    n_iter: int
-    converged: bool
-
-
+Result = TypeVar("Result")
+# Of an objective, a row for each record.
+_VECTORS = ("X", "y", "sample_weight", "reweights")
 # Entries of one block of a table of predictors: 32 MB.
 _TABLE_ELEMENTS = 1 << 22
 # Variance of a column, relative to its squared mean, below which the mean is subtracted first.
@@ -248,6 +249,10 @@ class Objective:
         ``s``: how many times each record counts.
     reweights : ndarray of shape (n,)
         ``omega``: reweighting factors with ``sum s omega = sum s``.
+    moments : Moments, default=None
+        What is known of records outside memory, which are Dask arrays.
+    start : tuple, default=None
+        The four arrays of these, and sums over them at parameters of zero, where they are known.
 
     Examples
     --------
@@ -266,11 +271,14 @@ class Objective:
     fit_intercept: bool
     sample_weight: FloatArray
     reweights: FloatArray
+    moments: Moments | None = field(default=None, kw_only=True)
+    start: "tuple[tuple[Any, ...], LargeSums] | None" = field(default=None, kw_only=True)
 
     @property
     def total(self) -> float:
         """``N``, the sum of the sample weights."""
-        return float(self.sample_weight.sum())
+        known = self.moments
+        return float(self.sample_weight.sum()) if known is None else known.total
 
     @property
     def n_records(self) -> int:
@@ -280,6 +288,8 @@ class Objective:
     @property
     def weight_range(self) -> tuple[float, float]:
         """Smallest and largest sample weight."""
+        if self.moments is not None:
+            return self.moments.smallest_weight, self.moments.largest_weight
         return float(self.sample_weight.min()), float(self.sample_weight.max())
 
     @property
@@ -311,21 +321,35 @@ class Objective:
 
     def take(self, rows: IntArray) -> Self:
         """Return the same objective on some of the records."""
-        return replace(
-            self,
-            X=self.X[rows],
-            y=self.y[rows],
-            sample_weight=self.sample_weight[rows],
-            reweights=self.reweights[rows],
-        )
+        return self.on(*(values[rows] for values in self._records))
 
     def parts(self, rows: IntArray) -> Self:
         """Return the same objective on a few of the records, held in memory."""
-        return self.take(rows)
+        if self.moments is None:
+            return self.take(rows)
+        return self.bare.on(*computed([v[np.asarray(rows)] for v in self._records]))
 
     def without(self, row: int | IntArray) -> Self:
         """Return the same objective without one of the records, or some."""
-        return self.take(np.delete(np.arange(len(self.y)), row))
+        if self.moments is None:
+            return self.take(np.delete(np.arange(len(self.y)), row))
+        own, weights = computed([self.sample_weight[row]]), self.sample_weight.copy()
+        weights[row] = 0.0
+        return self._with(-float(own[0]), sample_weight=weights)
+
+    def with_entries(self, row: int, columns: IntArray | None, values: FloatArray) -> Self:
+        """Return the same objective, all weights one, with other entries, (k,), in a row.
+
+        Of records outside memory, where the row stays where it is; ``columns`` (k,) are None for
+        the target.
+        """
+        array, at = dask_module("dask.array"), positions_of(self.X)
+        ones = array.ones_like(self.sample_weight)
+        if columns is None:
+            return self._with(0.0, y=array.where(at == row, values[0], self.y), reweights=ones)
+        given = self.X, at[:, None], row, columns, values
+        X = array.map_blocks(_with_entries, *given, dtype=self.X.dtype, meta=self.X._meta)
+        return self._with(0.0, X=X, reweights=ones)
 
     def with_record(
         self, row: int | IntArray, x: FloatArray, y: float | FloatArray | None = None
@@ -346,6 +370,11 @@ class Objective:
 
     def with_more(self, x: FloatArray, y: float | FloatArray, weight: float | FloatArray) -> Self:
         """Return the same objective with one record more, of entries (d,), or some, (k, d)."""
+        if self.moments is not None:
+            array, each = dask_module("dask.array"), (np.float64(y), np.float64(weight), 1.0)
+            new = array.from_array(x[None], chunks=-1), *(array.full(1, v, chunks=1) for v in each)
+            pairs = zip(_VECTORS, self._records, new, strict=True)
+            return self._with(float(weight), **{n: array.concatenate(both) for n, *both in pairs})
         if sparse.issparse(self.X):
             X = sparse.vstack([self.X, sparse.csr_array(np.atleast_2d(x))], format="csr")
         else:
@@ -359,13 +388,19 @@ class Objective:
         )
 
     def initial(self) -> FloatArray:
-        """Return the start of a fit: the best lone intercept, of shape (p,)."""
+        """Return the start of a fit: where sums are known, or the best lone intercept, (p,)."""
         w = np.zeros(self.n_parameters)
-        if self.fit_intercept:
+        if self.fit_intercept and not self._is_started:
             w[-1] = self.loss.initial_intercept(self._mean_target())
         return w
 
+    @property
+    def _is_started(self) -> bool:
+        return self.start is not None and all(map(operator.is_, self._records, self.start[0]))
+
     def _mean_target(self) -> float:
+        if self.moments is not None:
+            return float(self.moments.target_sums[0]) / self.total
         return float(self.weights @ self.y / self.weights.sum())
 
     def predictor(self, w: FloatArray) -> FloatArray:
@@ -379,8 +414,19 @@ class Objective:
         return self._parameters(transpose_product(self.X, values), values)
 
     def at(self, w: FloatArray, step: FloatArray | None = None) -> "Point":
-        """Return the objective at ``w``, to which ``step`` led; both of shape (p,)."""
-        return Point(self, w, MemorySums(self, w, step))
+        """Return the objective at ``w``, to which ``step`` led; both of shape (p,).
+
+        One pass over records outside memory, where that is needed.
+        """
+        if self.moments is None:
+            return Point(self, w, MemorySums(self, w, step))
+        if self.start is not None and self._is_started and step is None and not np.any(w):
+            return Point(self, w, self.start[1])
+        # The curvature of the squared loss is the same everywhere: it is summed at the start.
+        given = self.bare, w, step, step is None or not self.loss.quadratic
+        # A block is computed with as a whole: what it is cut into is for the objective to say.
+        blocks = Blocks.of(*self._records, width=0, keep_sparse=True)
+        return Point(self, w, blocks.map_reduce(block_sums, LargeSums.plus, *given))
 
     def value(self, w: FloatArray, a: FloatArray) -> float:
         """Objective at ``w``, whose predictor is ``a``; infinite where the loss overflows."""
@@ -432,7 +478,7 @@ class Objective:
             elements=_TABLE_ELEMENTS,
             keep_sparse=True,
         )
-        given = self._travelling._gradient_changes, add, w[self.layout], by_column, without
+        given = self.bare._gradient_changes, add, w[self.layout], by_column, without
         change = self.total * self.penalty * steps
         change[:, self.layout] += np.moveaxis(blocks.map_reduce(*given), 0, 1)
         return change
@@ -443,8 +489,8 @@ class Objective:
         With an intercept it changes no fit, but keeps the digits that the differences between
         records have: two years are the same number but for one part in a thousand.
         """
-        if not self.fit_intercept or not self.n_records:
-            return None
+        if not self.fit_intercept or not self.n_records or self.moments is not None:
+            return None  # or the records are elsewhere
         mean = transpose_product(self.X, self.weights) / self.weights.sum()
         with np.errstate(over="ignore", invalid="ignore"):
             blocks = Blocks.of(self.X, self.weights, keep_sparse=True)
@@ -469,12 +515,41 @@ class Objective:
         return w
 
     @property
-    def _travelling(self) -> "Objective":
+    def bare(self) -> Self:
         """The objective as it may go to where its records are: elsewhere without them."""
-        return self
+        if self.moments is None:
+            return self
+        none, X = np.zeros(0), np.zeros((0, self.X.shape[1]))
+        return replace(self.on(X, none, none, none), moments=None, start=None)
+
+    @property
+    def _records(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in _VECTORS)
+
+    def together(self, f: Callable[["Objective"], Result]) -> Result:
+        """Return ``f(objective)`` of all records outside memory in one block, where they lie."""
+        one = Blocks.of(*(v.rechunk(-1) for v in self._records), width=0, keep_sparse=True)
+        return one.map_reduce(_of_block, _only, self.bare, f)
+
+    def _pointwise(self, name: str, w: FloatArray) -> Any:
+        """Return what the objective of each block has for its records, lazily, (n,)."""
+        blocks = Blocks.of(*self._records, width=0, keep_sparse=True)
+        return blocks.map(_of_block, self.bare, operator.methodcaller(name, w))
+
+    def _with(self, weight: float, **vectors: Any) -> Self:
+        """Return the objective on other records outside memory, with ``weight`` more in all."""
+        assert self.moments is not None
+        moments = replace(self.moments, total=self.moments.total + weight)
+        return replace(self, moments=moments, **vectors)
+
+    def on(self, X: Data, y: FloatArray, sample_weight: FloatArray, reweights: FloatArray) -> Self:
+        """Return the same objective on other records."""
+        return replace(self, X=X, y=y, sample_weight=sample_weight, reweights=reweights)
 
     def curvatures(self, w: FloatArray) -> FloatArray:
         """Second derivatives of the losses in predictor space at ``w``, times the weights, (n,)."""
+        if self.moments is not None:
+            return self._pointwise("curvatures", w)
         return self.weights * self.loss.curvature(self.predictor(w))
 
     def hessian_diagonal(self, w: FloatArray) -> FloatArray:
@@ -490,6 +565,8 @@ class Objective:
 
     def third_derivatives(self, w: FloatArray) -> FloatArray:
         """Third derivatives of the losses in predictor space at ``w``, times the weights, (n,)."""
+        if self.moments is not None:
+            return self._pointwise("third_derivatives", w)
         return self.weights * self.loss.third_derivative(self.predictor(w))
 
     def _gradient_changes(
@@ -566,7 +643,7 @@ class Objective:
     @cached_property
     def largest(self) -> FloatArray:
         """Largest absolute entry of every column, of shape (d,)."""
-        return largest_entries(self.X)
+        return largest_entries(self.X) if self.moments is None else self.moments.largest
 
     def _parameters(self, sums: FloatArray, values: FloatArray) -> FloatArray:
         """Order sums by column, and of the values for the intercept, as parameters are, (p,)."""
@@ -591,7 +668,7 @@ def _scaled(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class MemorySums:
-    """Sums over records in memory, each found when it is asked for; see `PointSums`."""
+    """Sums over records in memory, each found when it is asked for."""
 
     objective: Objective
     w: FloatArray  # (p,)
@@ -640,3 +717,103 @@ class MemorySums:
     def curvature(self) -> HessianSums:
         """Sums of which the Hessian is made."""
         return self.objective.curvature_sums(self.predictor)
+
+
+@dataclass(frozen=True)
+class LargeSums:
+    """Sums over the records of some blocks, found together."""
+
+    loss: float
+    size: float
+    move: float
+    value_noise: float
+    # Gradient, its noise, and curvature (None where it is not asked for); or why there are none,
+    # as the losses overflow, or their derivatives do.
+    derivatives: tuple[FloatArray, FloatArray, HessianSums | None] | str
+
+    def plus(self, other: "LargeSums") -> "LargeSums":
+        """Of these records and others."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = self.loss + other.loss
+            noise = self.value_noise + other.value_noise
+        mine, theirs = self.derivatives, other.derivatives
+        found: Any = mine if isinstance(mine, str) else theirs
+        if not (isinstance(mine, str) or isinstance(theirs, str)):
+            curvature = mine[2] if mine[2] is None else mine[2].plus(theirs[2])
+            found = mine[0] + theirs[0], mine[1] + theirs[1], curvature
+        size, move = max(self.size, other.size), max(self.move, other.move)
+        return LargeSums(loss, size, move, noise, found)
+
+    @property
+    def gradient(self) -> FloatArray:
+        """Weighted sum of the gradients, of shape (p,)."""
+        return self._derivatives[0]
+
+    @property
+    def gradient_noise(self) -> FloatArray:
+        """Weighted sum of the sizes of what gradients are computed from, of shape (p,)."""
+        return self._derivatives[1]
+
+    @property
+    def curvature(self) -> HessianSums:
+        """Sums of which the Hessian is made."""
+        found = self._derivatives[2]
+        assert found is not None
+        return found
+
+    @property
+    def _derivatives(self) -> tuple[FloatArray, FloatArray, HessianSums | None]:
+        if isinstance(self.derivatives, str):
+            raise FloatingPointError(self.derivatives)
+        return self.derivatives
+
+
+def block_sums(
+    X: Any,
+    y: FloatArray,
+    s: FloatArray,
+    omega: FloatArray,
+    bare: Objective,
+    w: FloatArray,
+    step: FloatArray | None,
+    with_curvature: bool,
+) -> LargeSums:
+    """Compute the sums of one block at parameters ``w``, to which a step led; both (p,)."""
+    found = MemorySums(bare.on(X, y, s, omega), w, step)
+    if not np.isfinite(found.loss):
+        return LargeSums(np.inf, found.size, found.move, np.inf, "the loss is not finite")
+    try:
+        noise = found.value_noise
+        gradient, sizes = found.gradient, found.gradient_noise
+        curvature = found.curvature if with_curvature else None
+    except FloatingPointError as error:
+        # Whoever goes there is told; from a trial that is too far there may be a way back.
+        return LargeSums(found.loss, found.size, found.move, np.inf, str(error))
+    return LargeSums(found.loss, found.size, found.move, noise, (gradient, sizes, curvature))
+
+
+def _with_entries(
+    X: Any, position: IntArray, row: int, columns: IntArray, values: FloatArray
+) -> Any:
+    """Put other entries into a row of a block, if it is there."""
+    (found,) = np.nonzero(position[:, 0] == row)
+    if not len(found):
+        return X
+    changed = X.tolil(copy=True) if sparse.issparse(X) else X.copy()
+    changed[found[0], columns] = values
+    return sparse.csr_array(changed) if sparse.issparse(X) else changed
+
+
+def _of_block(
+    X: Any,
+    y: FloatArray,
+    s: FloatArray,
+    omega: FloatArray,
+    bare: Objective,
+    f: Callable[[Objective], Result],
+) -> Result:
+    return f(bare.on(X, y, s, omega))
+
+
+def _only(one: Result, other: Result) -> Result:
+    raise AssertionError("all records are one block")

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from numbers import Integral, Real
+from numbers import Integral
 from types import ModuleType
 from typing import Any
 
@@ -76,26 +76,6 @@ def check_at_least(name: str, value: npt.ArrayLike, low: float) -> FloatArray:
     return np.maximum(array, low)
 
 
-def check_positive(name: str, value: npt.ArrayLike, hint: str = "") -> FloatArray:
-    """Return an argument as a float array whose entries are positive and finite."""
-    array = check_at_least(name, value, 0.0)
-    if np.any(array == 0.0) or not np.all(np.isfinite(array)):
-        ends = f"{array.min():g} to {array.max():g}"
-        raise ValueError(f"`{name}` must be positive and finite; got {ends}. {hint}".rstrip())
-    return array
-
-
-def check_in_range(
-    name: str, value: npt.ArrayLike, low: float = 0.0, high: float = 1.0, *, empty: bool = True
-) -> FloatArray:
-    """Return an argument as a float array whose entries lie in ``[low, high]``."""
-    array = check_numbers(name, value, empty=empty)
-    wrong = (array < low) | (array > high)
-    if np.any(wrong):
-        raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {array[wrong].flat[0]:g}.")
-    return array
-
-
 def check_real(
     name: str,
     value: Any,
@@ -123,15 +103,15 @@ def check_real(
     if finite:
         good &= np.isfinite(array)
     if not good.all():
-        wanted = f"{'above' if low_open else 'at least'} {low:g}"
+        wanted = f"be {'above' if low_open else 'at least'} {low:g}"
         if np.isneginf(low):
-            wanted = "a number"
+            wanted = "be a number"
         elif np.isfinite(high):
-            wanted += f" and {'below' if high_open else 'at most'} {high:g}"
+            wanted = f"lie in {'[('[low_open]}{low:g}, {high:g}{'])'[high_open]}"
         elif finite:
             wanted += " and finite"
         first = float(array[~good][0])
-        raise ValueError(f"`{name}` must be {wanted}; got {first:g}. {hint}".rstrip())
+        raise ValueError(f"`{name}` must {wanted}; got {first:g}. {hint}".rstrip())
     return array
 
 
@@ -169,28 +149,16 @@ def check_integers(name: str, values: npt.ArrayLike, n_values: int) -> IntArray:
 
 def check_level(confidence_level: float) -> float:
     """Return a confidence level as a float strictly between 0 and 1."""
-    if not isinstance(confidence_level, Real):
-        raise TypeError(
-            f"`confidence_level` must be one number in (0, 1); got {confidence_level!r}."
-        )
-    level = float(confidence_level)
-    if not 0.0 < level < 1.0:
-        raise ValueError(
-            f"`confidence_level` must lie strictly between 0 and 1; got {level:g}. "
-            "Pass 0.95 for 95 percent."
-        )
-    return level
+    limits = {"low_open": True, "high": 1.0, "high_open": True}
+    hint = "Pass 0.95 for 95 percent."
+    return check_scalar("confidence_level", confidence_level, **limits, hint=hint)
 
 
 def has_missing(array: Array) -> bool:
     """Return True if an array of any type holds NaN, NaT, None or pandas.NA."""
-    try:
-        absent = array != array
-        if array.dtype.kind == "O":
-            absent = absent | (array == np.array(None))
-        return bool(np.any(absent))
-    except TypeError:  # pandas.NA has no truth value
-        return True
+    import pandas as pd  # late: most that check arguments need no pandas
+
+    return bool(np.any(pd.isna(array)))
 
 
 def is_uniform(prior: object) -> bool:

@@ -1,11 +1,12 @@
 """Records in blocks: of memory, of Dask, and passes over them."""
 
 import copy
+import operator
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -93,38 +94,22 @@ class MemoryBlocks:
 
     def map(self, f: Callable[..., Array], *small: Any) -> Array:
         """Stack ``f(X, *aligned, *small)`` of all blocks, which has a row for each record."""
-        if self.part and len(self):
-            blocks = row_blocks(len(self), self.width, self.elements)
-            return stacked(self.part, len(self), blocks, lambda b: f(*self._block(b), *small))
-        result, start = None, 0
-        for part in self._each(f, small):
-            if len(part) == len(self):
-                return part
-            if result is None:
-                result = np.empty((len(self), *part.shape[1:]), part.dtype)
-            result[start : start + len(part)] = part
-            start += len(part)
-        assert result is not None
-        return result
+        n, compute = len(self), self._call(f, small)
+        return stacked(self.part, n, self._parts, compute, task=self.task)
 
     def map_reduce(
         self, f: Callable[..., Result], combine: Callable[[Result, Result], Result], *small: Any
     ) -> Result:
         """Combine ``f(X, *aligned, *small)`` of all blocks; `add` sums them."""
-        return reduce(combine, self._each(f, small))
+        parts = self._parts
+        return reduce(combine, _shown(in_order(self._call(f, small), parts), parts, self.task))
 
-    def _each(self, f: Callable[..., Result], small: tuple[Any, ...]) -> Iterator[Result]:
-        n = len(self)
-        parts = list(row_blocks(n, self.width, self.elements)) if n else [slice(0, 0)]
-        results = in_order(lambda part: f(*self._block(part), *small), parts)
-        if not self.task:
-            # A bar that shows nothing costs as much as a small block.
-            yield from results
-            return
-        with tqdm(total=n, desc=self.task, unit="record", leave=False) as bar:
-            for part, result in zip(parts, results, strict=True):
-                yield result
-                bar.update(part.stop - part.start)
+    @property
+    def _parts(self) -> list[slice]:
+        return list(row_blocks(len(self), self.width, self.elements)) or [slice(0, 0)]
+
+    def _call(self, f: Callable[..., Result], small: tuple[Any, ...]) -> Callable[[slice], Result]:
+        return lambda part: f(*self._block(part), *small)
 
     def _block(self, part: slice) -> tuple[Data, ...]:
         which = part if self.rows is None else self.rows[part]
@@ -133,6 +118,18 @@ class MemoryBlocks:
         if not self.keep_sparse:
             records = dense(records)
         return (records, *(values[which] for values in self.aligned))
+
+
+def _shown(results: Iterable[Result], parts: Sequence[slice], task: str) -> Iterable[Result]:
+    """Show a bar while the results of blocks come, where it has a name."""
+    if not task:
+        # A bar that shows nothing costs as much as a small block.
+        yield from results
+        return
+    with tqdm(total=parts[-1].stop, desc=task, unit="record", leave=False) as bar:
+        for part, result in zip(parts, results, strict=True):
+            yield result
+            bar.update(part.stop - part.start)
 
 
 class Watcher(Protocol):
@@ -165,27 +162,29 @@ def stacked(
     compute: Callable[[slice], Array],
     *,
     threads: bool = True,
+    task: str = "",
 ) -> Array:
     """Stack what is computed of the rows of each block, (n, ...), for a watcher to see and to keep.
 
     Blocks follow one another, and are the same in each run. Estimators of anybody are fitted with
-    ``threads=False``: one block after the other, in this thread.
+    ``threads=False``: one block after the other, in this thread. Nobody watches without a name.
     """
-    watcher = _WATCHER.get()
+    watcher = _WATCHER.get() if name and n else None
     known = watcher.begin(name, n) if watcher is not None else None
     # Parts of a part are computed again with it: a watcher that kept them would mix them up.
-    alone = watched_by(None)(compute)
+    alone = watched_by(None)(compute) if name else compute
     result: Array | None = None
 
     def part_of(block: slice) -> Array:
         return known[block] if known is not None and len(known) >= block.stop else alone(block)
 
     parts = list(blocks)
-    found = in_order(part_of, parts) if threads else map(part_of, parts)
+    found = _shown(in_order(part_of, parts) if threads else map(part_of, parts), parts, task)
     for block, part in zip(parts, found, strict=True):
         if result is None:
-            result = np.empty((n, *part.shape[1:]), part.dtype)
-        result[block] = part
+            result = part if len(parts) == 1 else np.empty((n, *part.shape[1:]), part.dtype)
+        if len(parts) > 1:
+            result[block] = part
         if watcher is not None:
             watcher.done(name, result[: block.stop], n)
     assert result is not None
@@ -246,27 +245,22 @@ def counted_passes(verbose: bool = False) -> Iterator[Passes]:
         _PASSES.reset(token)
 
 
-def run_pass(
-    graph: Any, layer: str, blocks: tuple[str, int], keys: Sequence[Any], task: str = ""
-) -> Any:
-    """Compute the last of the keys of a layer of a graph, whose blocks have a name and a number.
-
-    The other keys are those of the first level of the tree, by which a cluster tells its progress.
-    """
-    delayed = dask_module("dask.delayed")
-    passes = _PASSES.get() or Passes()
-    passes.n += 1
-    result = delayed.Delayed(keys[-1], graph, layer=layer)
-    shown = passes.verbose or bool(task)
-    label = task or f"pass {passes.n}"
-    bar = tqdm(total=blocks[1], desc=label, unit="block", leave=False) if shown else nullcontext()
-    with _scheduler() as client, bar as progress, explained(client):
+def run_pass(result: Any, first: Sequence[Any], n_blocks: int, task: str = "") -> Any:
+    """Compute a delayed value; the first combinations tell a cluster's progress."""
+    with _running() as (client, passes):
+        label = task or f"pass {passes.n}"
+        if not (task or passes.verbose):
+            return result.compute()
         if client is None:
-            return _run_here(result, blocks[0], progress)
-        if progress is not None:
-            first = [delayed.Delayed(key, graph, layer=layer) for key in keys[:-1]]
-            return _follow(client, first, result, progress)
-        return result.compute()
+            from tqdm.dask import TqdmCallback
+
+            with TqdmCallback(desc=label, unit="task", leave=False):
+                return result.compute()
+        futures = client.compute([*first, result], optimize_graph=False)
+        with tqdm(total=n_blocks, desc=label, unit="block", leave=False) as bar:
+            for _ in dask_module("distributed").as_completed(futures[:-1]):
+                bar.update(n_blocks / len(first))
+        return futures[-1].result()
 
 
 def keep(values: Any) -> Any:
@@ -275,67 +269,36 @@ def keep(values: Any) -> Any:
     On a cluster, whose workers move to disk what does not fit; in this process up to 256 MB, and
     beyond that it is computed anew whenever it is needed.
     """
-    client = _client_of(dask_module("dask.base").get_scheduler())
-    if client is None and values.nbytes > _MOST_KEPT:
+    if _client_of(dask_module("dask.base").get_scheduler()) is None and values.nbytes > _MOST_KEPT:
         return values
-    (_PASSES.get() or Passes()).n += 1
-    with explained(client), threadpool_limits(1, user_api="blas"):
+    with _running():
         return values.persist()
 
 
 def computed(collections: Iterable[Any]) -> tuple[Any, ...]:
     """Compute small results of Dask collections together: one pass."""
-    (_PASSES.get() or Passes()).n += 1
-    with _scheduler() as client, explained(client):
+    with _running():
         found: tuple[Any, ...] = dask_module("dask").compute(*collections)
     return found
 
 
-def _run_here(result: Any, name: str, progress: Any) -> Any:
-    """Compute by the threads or processes of this machine, each with one thread of BLAS."""
-
-    def finished(key: Any, *_: Any) -> None:
-        if progress is not None and isinstance(key, tuple) and key[0] == name:
-            progress.update()
-
-    with (
-        threadpool_limits(1, user_api="blas"),
-        dask_module("dask.callbacks").Callback(posttask=finished),
-    ):
-        return result.compute()
-
-
-def rows_computed(*arrays: Any) -> tuple[Any, ...]:
-    """Blocks of lazy arrays in memory, computed together as a pass is."""
-    from dask import base
-
-    client = _client_of(base.get_scheduler())
-    with explained(client), threadpool_limits(1 if client is None else None, user_api="blas"):
-        return tuple(base.compute(*arrays))
-
-
-def _follow(client: Any, first: Sequence[Any], result: Any, progress: Any) -> Any:
-    """Compute, and show how many of the first combinations a cluster has finished."""
-    futures = client.compute([*first, result], optimize_graph=False)
-    share = progress.total / max(1, len(first))
-    for _ in dask_module("distributed").as_completed(futures[:-1]):
-        progress.update(share)
-    return futures[-1].result()
-
-
 @contextmanager
-def _scheduler() -> Iterator[Any]:
-    """Return the client of the cluster that computes; None for schedulers of this machine.
+def _running() -> Iterator[tuple[Any, Passes]]:
+    """Count a pass, and yield the client of the cluster that computes with all counted so far.
 
-    A task of a cluster that asks it for more leaves its thread first: were all threads to wait,
-    nobody would compute.
+    None for schedulers of this machine, each of whose threads has one of BLAS. A task of a cluster
+    that asks it for more leaves its thread first: were all threads to wait, nobody would compute.
     """
+    passes = _PASSES.get() or Passes()
+    passes.n += 1
     module = sys.modules.get("distributed.worker")
     if module is not None and hasattr(module.thread_state, "execution_state"):
-        with dask_module("distributed").worker_client() as client:
-            yield client
+        with dask_module("distributed").worker_client() as client, explained(client):
+            yield client, passes
         return
-    yield _client_of(dask_module("dask.base").get_scheduler())
+    client = _client_of(dask_module("dask.base").get_scheduler())
+    with explained(client), threadpool_limits(None if client else 1, user_api="blas"):
+        yield client, passes
 
 
 def _client_of(get: Any) -> Any:
@@ -399,88 +362,53 @@ class DaskBlocks:
     keep_sparse: bool
     task: str
 
-    @classmethod
-    def of(
-        cls,
-        X: Any,
-        aligned: Sequence[Any],
-        rows: IntArray | None,
-        width: int,
-        elements: int,
-        keep_sparse: bool,
-        task: str,
-    ) -> "DaskBlocks":
-        """Cut what is aligned with the records as these are."""
-        together = aligned_chunks(X, aligned)
-        if rows is not None:
-            together = [values[np.asarray(rows)] for values in together]
-        return cls(together[0], tuple(together[1:]), width, elements, keep_sparse, task)
-
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def map(self, f: Callable[..., Array], *small: Any) -> Any:
         """Stack ``f(X, *aligned, *small)`` of all blocks, lazily, as a Dask array."""
-        empty = self._kernel(f, small, _mapped)([_no_rows(self.X)], *map(_no_rows, self.aligned))
-        meta = np.empty((0,) * empty.ndim, empty.dtype)
+        kernel = self._kernel(f, None, small)
+        empty = kernel(*map(_no_rows, (self.X, *self.aligned)))
         axes = {k + 2: size for k, size in enumerate(empty.shape[1:])}
-        index = (0, *axes)
-        return self._blockwise(
-            _mapped, f, small, index, new_axes=axes, dtype=empty.dtype, meta=meta
-        )
+        meta = np.empty((0,) * empty.ndim, empty.dtype)
+        return self._blockwise(kernel, (0, *axes), meta, new_axes=axes)
 
     def map_reduce(
         self, f: Callable[..., Result], combine: Callable[[Result, Result], Result], *small: Any
     ) -> Result:
         """Combine ``f(X, *aligned, *small)`` of all blocks, on the workers, as a tree."""
-        dask = dask_module("dask")
-        meta = np.empty(0, dtype=object)
-        fold = _Fold(f, combine)
-        parts = self._blockwise(_reduced, fold, small, (0,), dtype=object, meta=meta)
-        (parts,) = dask.optimize(parts)
-        name: str = parts.name
-        layer: dict[Any, Any] = {}
-        keys: list[Any] = [(name, i) for i in range(parts.numblocks[0])]
-        combined = _several(combine)
-        level = 0
-        while len(keys) > 1 or level == 0:
-            groups = [keys[i : i + _SPLIT_EVERY] for i in range(0, len(keys), _SPLIT_EVERY)]
-            keys = [(f"{name}-combined", level, i) for i in range(len(groups))]
-            layer |= {key: (combined, group) for key, group in zip(keys, groups, strict=True)}
-            level += 1
-        graphs = dask_module("dask.highlevelgraph").HighLevelGraph
-        graph = graphs.from_collections(f"{name}-combined", layer, dependencies=[parts])
-        shown = [*(key for key in layer if key[1] == 0), keys[0]]
-        size = name, parts.numblocks[0]
-        found: Any = run_pass(graph, f"{name}-combined", size, shown, self.task)
+        kernel = self._kernel(f, combine, small)
+        together = dask_module("dask").delayed(_combined, pure=False)
+        parts = self._blockwise(kernel, (0,), np.empty(0, dtype=object)).to_delayed().tolist()
+        n_blocks, first = len(parts), None
+        while first is None or len(parts) > 1:
+            groups = [parts[i : i + _SPLIT_EVERY] for i in range(0, len(parts), _SPLIT_EVERY)]
+            parts = [together(combine, group) for group in groups]
+            first = first or parts
+        found: Any = run_pass(parts[0], first, n_blocks, self.task)
         if found is None:  # there is no record in any block
-            none = MemoryBlocks(_no_rows(self.X), tuple(map(_no_rows, self.aligned)), *self._limits)
-            return none.map_reduce(f, combine, *small)
+            none = (_no_rows(values) for values in (self.X, *self.aligned))
+            found = kernel.of_block(*none).map_reduce(f, combine, *small)
         result: Result = found
         return result
 
-    def _kernel(self, f: Any, small: tuple[Any, ...], run: Callable[..., Any]) -> "_Kernel":
-        return _Kernel(run, f, small, self._limits, dict(np.geterr()))
+    def _kernel(self, f: Any, combine: Any, small: tuple[Any, ...]) -> "_Kernel":
+        limits = self.width, self.elements, None, self.keep_sparse, "", ""
+        return _Kernel(f, combine, small, limits, dict(np.geterr()))
 
-    @property
-    def _limits(self) -> tuple[Any, ...]:
-        return self.width, self.elements, None, self.keep_sparse, "", ""
-
-    def _blockwise(
-        self, run: Callable[..., Any], f: Any, small: tuple[Any, ...], index: Any, **options: Any
-    ) -> Any:
+    def _blockwise(self, kernel: "_Kernel", index: Any, meta: Array, **options: Any) -> Any:
         """Apply a kernel to every block, as a lazy Dask array of blocks of what it returns."""
-        array, dask = dask_module("dask.array"), dask_module("dask")
         token = uuid4().hex
         # The kernel is a task of its own, and goes to a worker once and not with each block.
-        kernel = self._kernel(f, small, run)
-        shared = dask.delayed(kernel, name=f"kernel-{token}", pure=False, traverse=False)
+        shared = dask_module("dask").delayed(
+            kernel, name=f"kernel-{token}", pure=False, traverse=False
+        )
         operands: list[Any] = []
         for k, values in enumerate((self.X, *self.aligned), start=1):
             operands += [values, (0, *(100 * k + j for j in range(1, values.ndim)))]
-        options |= {"concatenate": None, "align_arrays": False}
-        return array.blockwise(
-            _call, index, shared, None, *operands, name=f"records-{token}", **options
+        options |= {"concatenate": None, "align_arrays": False, "dtype": meta.dtype, "meta": meta}
+        return dask_module("dask.array").blockwise(
+            operator.call, index, shared, None, *operands, name=f"records-{token}", **options
         )
 
 
@@ -510,67 +438,48 @@ def side_by_side(columns: Sequence[Any]) -> Any:
     """Stack columns (n,) or tables (n, k) to one table, also of Dask arrays, lazily."""
     if not any(is_large(column) for column in columns):
         return np.column_stack(columns)
-    return DaskBlocks.of(columns[0], columns[1:], None, 0, 1, False, "").map(_beside)
-
-
-def _beside(*columns: Array) -> Array:
-    return np.column_stack(columns)
+    return Blocks.of(*columns, width=0).map(lambda *some: np.column_stack(some))
 
 
 @dataclass(frozen=True)
 class _Kernel:
-    """Call on a block, as it travels to where the block is."""
+    """Call on a block, as it travels to where the block is.
 
-    run: Callable[..., Any]
-    f: Any
+    With what combines results it reduces the block; to None where that is empty, as partitions are
+    after a filter.
+    """
+
+    f: Callable[..., Any]
+    combine: Callable[[Any, Any], Any] | None
     small: tuple[Any, ...]
     limits: tuple[Any, ...]  # of the blocks inside of this one
     errors: dict[str, Any]  # how the caller takes errors of floating point
 
-    def __call__(self, X: Any, *aligned: Any) -> Any:
-        arrays = tuple(map(_whole, (X, *aligned)))
+    def of_block(self, *arrays: Any) -> MemoryBlocks:
+        """Cut a block as an array in memory is."""
+        return MemoryBlocks(arrays[0], arrays[1:], *self.limits)
+
+    def __call__(self, *arrays: Any) -> Any:
+        arrays = tuple(map(_whole, arrays))
         for values in arrays[1:]:
             if values.shape[0] != arrays[0].shape[0]:
                 raise ValueError(
                     f"A block of X has {arrays[0].shape[0]} rows, and that of what is aligned "
                     f"with it {values.shape[0]}. Cut both into the same chunks of rows."
                 )
+        blocks = self.of_block(*arrays)
         with np.errstate(**self.errors):
-            blocks = MemoryBlocks(arrays[0], arrays[1:], *self.limits)
-            return self.run(blocks, self.f, self.small)
+            if self.combine is None:
+                return blocks.map(self.f, *self.small)
+            return blocks.map_reduce(self.f, self.combine, *self.small) if len(blocks) else None
 
 
-@dataclass(frozen=True)
-class _Fold:
-    """A function of a block, and how its results are combined."""
-
-    f: Callable[..., Any]
-    combine: Callable[[Any, Any], Any]
-
-
-def _call(kernel: _Kernel, X: Any, *aligned: Any) -> Any:
-    return kernel(X, *aligned)
-
-
-def _mapped(blocks: MemoryBlocks, f: Callable[..., Array], small: tuple[Any, ...]) -> Array:
-    return blocks.map(f, *small)
-
-
-def _reduced(blocks: MemoryBlocks, fold: _Fold, small: tuple[Any, ...]) -> Any:
-    """Reduce a block; None where it is empty, as partitions are after a filter."""
-    return blocks.map_reduce(fold.f, fold.combine, *small) if len(blocks) else None
-
-
-def _several(combine: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any]:
+def _combined(combine: Callable[[Any, Any], Any], parts: list[Any]) -> Any:
     """Combine many results; the first is copied, as a task must not change what it is given."""
-
-    def combined(parts: list[Any]) -> Any:
-        parts = [part for part in parts if part is not None]
-        if len(parts) < 2:
-            return parts[0] if parts else None
-        return reduce(combine, parts[1:], copy.deepcopy(parts[0]))
-
-    return combined
+    parts = [part for part in parts if part is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return reduce(combine, parts[1:], copy.deepcopy(parts[0]))
 
 
 def _whole(block: Any) -> Any:
@@ -648,8 +557,10 @@ class Blocks(Protocol):
             As which a watcher knows what is mapped; empty where there is nothing to watch.
         """
         width = X.shape[1] if width is None else width
+        made: Any = MemoryBlocks(X, aligned, width, elements, rows, keep_sparse, task, part)
         if is_large(X):
-            large: Any = DaskBlocks.of(X, aligned, rows, width, elements, keep_sparse, task)
-            return large
-        blocks: Any = MemoryBlocks(X, aligned, width, elements, rows, keep_sparse, task, part)
-        return blocks
+            together = aligned_chunks(X, aligned)
+            if rows is not None:
+                together = [values[np.asarray(rows)] for values in together]
+            made = DaskBlocks(together[0], tuple(together[1:]), width, elements, keep_sparse, task)
+        return made

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from skleak.utils._blocks import BLOCK_ELEMENTS, Blocks, add, is_large
-from skleak.utils._typing import Data, FloatArray
+from skleak.utils._typing import BoolArray, Data, FloatArray
 
 # Relative size of a standard deviation that is only rounding.
 _ROUND_OFF = 1e-14
@@ -108,9 +108,13 @@ def clear_constants(gram: FloatArray, mean: FloatArray, total: float) -> None:
 
     Shapes: ``mean`` (d,), under weights of the sum ``total``.
     """
-    own = np.diag(gram)
-    constant = own <= _ROUND_OFF**2 * (own + total * mean**2)
+    constant = is_constant(np.diag(gram), mean, total)
     gram[constant] = gram[:, constant] = 0.0
+
+
+def is_constant(spread: FloatArray, mean: FloatArray, total: float) -> BoolArray:
+    """Return True for columns whose squares around the mean (d,) are only rounding."""
+    return spread <= _ROUND_OFF**2 * (spread + total * mean**2)
 
 
 def _shifted_gram(X: Data, weights: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:

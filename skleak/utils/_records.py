@@ -232,8 +232,8 @@ def _places(
 
 def same_numbers(X: Any, Z: Any) -> bool:
     """Return True for two tables of the same numbers, dense, sparse or outside memory, (n, d)."""
-    if X.shape != Z.shape:
-        return False
+    if X is Z or X.shape != Z.shape:
+        return X is Z
     if is_large(X) or is_large(Z):
         return not bool((X != Z).any().compute())
     if sparse.issparse(X) or sparse.issparse(Z):
@@ -456,18 +456,6 @@ def _first_text(table: Any, name: str | None = None) -> str | None:
                 f"{len(bad):,} such in {len(frame):,}"
             )
     return None
-
-
-def same_rows(X: Data, other: Data) -> bool:
-    """Return True if two tables are the same, row by row; a dense one is no CSR one.
-
-    Shapes: ``X``, ``other`` (n, d).
-    """
-    if X is other:
-        return True
-    if X.shape != other.shape or sparse.issparse(X) != sparse.issparse(other):
-        return False
-    return (other != X).nnz == 0 if sparse.issparse(X) else np.array_equal(X, other)
 
 
 def row_keys(X: Data, y: FloatArray) -> Array:

@@ -56,17 +56,6 @@ class Mergeable(Protocol):
 
 
 @dataclass(frozen=True)
-class Once:
-    """That there is a label, and nothing more."""
-
-    rows: object = None
-
-    def merged(self, other: "Once") -> "Once":
-        """Tell that it is there in both."""
-        return Once()
-
-
-@dataclass(frozen=True)
 class Groups:
     """One summary for each label."""
 
@@ -94,11 +83,6 @@ def _check(n: int) -> None:
             f"`groups` has more than {MOST_GROUPS} labels; expected few groups of many records. "
             "Pass a coarser column, for instance a region in place of an address."
         )
-
-
-def merged(one: Mergeable, other: Mergeable) -> Mergeable:
-    """Combine two summaries of one kind."""
-    return one.merged(other)
 
 
 @dataclass(frozen=True)
@@ -352,20 +336,29 @@ def around_quantile(values: Any, quantile: float, reach: int = 0) -> FloatArray:
     Shapes: ``values`` (n,), NaN for those that do not count, of which one must; returns
     (2 reach + 1,), ascending: infinite beyond the least and the largest.
     """
-    if not is_large(values):
-        known = values[~np.isnan(values)]
-        ranks = _ranks(len(known), quantile, reach)
-        padded = np.concatenate([[-np.inf], np.sort(known), [np.inf]])
-        return np.asarray(padded[np.clip(ranks, -1, len(known)) + 1])
     blocks = Blocks.of(values, width=1)
     least = 1 + reach + int(np.ceil((1.0 - quantile) * values.shape[0]))
-    if least <= _BINS:  # as for the largest number of all, which one pass finds
-        found = blocks.map_reduce(_Top.of, _Top.merged, least)
-        ranks = _ranks(found.n, quantile, reach)
-        return np.array([found.at(int(rank)) for rank in ranks])
-    all_ = blocks.map_reduce(_within, Quantiles.merged, -np.inf, np.inf)
-    ranks = _ranks(all_.n, quantile, reach)
-    return np.array([_selected(blocks, int(rank), all_) for rank in ranks])
+    if not is_large(values):
+        n, largest = _top(values, len(values))
+    elif least <= _BINS:  # as for the largest number of all, which one pass finds
+        n, largest = blocks.map_reduce(
+            _top,
+            lambda one, other: (one[0] + other[0], np.sort(np.append(one[1], other[1]))[-least:]),
+            least,
+        )
+    else:
+        all_ = blocks.map_reduce(_within, Quantiles.merged, -np.inf, np.inf)
+        ranks = _ranks(all_.n, quantile, reach)
+        return np.array([_selected(blocks, int(rank), all_) for rank in ranks])
+    ranks = _ranks(n, quantile, reach) - n + len(largest)
+    padded = np.concatenate([[-np.inf], largest, [np.inf]])
+    return np.asarray(padded[np.clip(ranks, -1, len(largest)) + 1])
+
+
+def _top(values: FloatArray, least: int) -> tuple[int, FloatArray]:
+    """Count numbers, and return the largest ones, ascending, (m,)."""
+    known = np.sort(values[~np.isnan(values)])
+    return len(known), known[max(0, len(known) - least) :]
 
 
 def _ranks(n: int, quantile: float, reach: int) -> IntArray:
@@ -389,26 +382,3 @@ def _selected(blocks: Blocks, rank: int, counts: Quantiles) -> float:
 def _within(values: FloatArray, low: float, high: float) -> Quantiles:
     """Count numbers within bounds."""
     return Quantiles.of(values[(values >= low) & (values <= high)], _BINS)
-
-
-@dataclass(frozen=True)
-class _Top:
-    """The largest numbers, and how many there are in all."""
-
-    n: int
-    largest: FloatArray  # ascending, at most ``least``
-    least: int
-
-    @classmethod
-    def of(cls, values: FloatArray, least: int) -> Self:
-        known = np.sort(values[~np.isnan(values)])
-        return cls(len(known), known[-least:], least)
-
-    def merged(self, other: "_Top") -> "_Top":
-        largest = np.sort(np.concatenate([self.largest, other.largest]))[-self.least :]
-        return _Top(self.n + other.n, largest, self.least)
-
-    def at(self, rank: int) -> float:
-        if rank < 0 or rank >= self.n:
-            return -np.inf if rank < 0 else np.inf
-        return float(self.largest[rank - self.n + len(self.largest)])

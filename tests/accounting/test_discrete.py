@@ -235,8 +235,8 @@ class TestEpsilonDelta:
     ("function", "arguments", "message"),
     [
         (discrete_gaussian_delta, (1.0, np.inf), "`epsilon` must be at least 0 and finite"),
-        (discrete_gaussian_epsilon, (1.0, 1.5), "`delta` must be at least 0 and at most 1"),
-        (discrete_gaussian_mu, (1.0, 1.0), "`delta` must be at least 0 and below 1"),
+        (discrete_gaussian_epsilon, (1.0, 1.5), r"`delta` must lie in \[0, 1\]"),
+        (discrete_gaussian_mu, (1.0, 1.0), r"`delta` must lie in \[0, 1\)"),
         (discrete_gaussian_rho, (-1.0,), "`mu` must be at least 0"),
     ],
 )
@@ -247,7 +247,7 @@ def test_bad_arguments(function, arguments, message):
     with pytest.raises(ValueError, match="`n_parameters` must be at least 1"):
         function(*good, n_parameters=0)
     for relative_step in (0.0, 1.5):
-        with pytest.raises(ValueError, match="`relative_step` must be above 0 and at most 1"):
+        with pytest.raises(ValueError, match=r"`relative_step` must lie in \(0, 1\]"):
             function(*good, n_parameters=3, relative_step=relative_step)
 
 

@@ -261,8 +261,8 @@ def test_shapes_are_kept_and_inputs_untouched():
         (lambda: rdp(1.0, 0.5), "`order` must be at least 1 and finite; got 0.5"),
         (lambda: gaussian_delta(np.nan, 1), "`mu` must be at least 0; got nan"),
         (lambda: gaussian_delta(1.0, [1, -1]), "`epsilon` must be at least 0; got -1"),
-        (lambda: gaussian_epsilon(1.0, 1.5), "`delta` must be at least 0 and at most 1; got 1.5"),
-        (lambda: mu_from_epsilon_delta(1.0, -0.1), "`delta` must be at least 0 and at most 1"),
+        (lambda: gaussian_epsilon(1.0, 1.5), r"`delta` must lie in \[0, 1\]; got 1.5"),
+        (lambda: mu_from_epsilon_delta(1.0, -0.1), r"`delta` must lie in \[0, 1\]"),
         (lambda: mu_from_epsilon_delta(-1.0, 0.1), "`epsilon` must be at least 0; got -1"),
         (lambda: gaussian_noise_scale(1.0), "`mu` alone, or `epsilon` and `delta` together"),
         (lambda: gaussian_noise_scale(1.0, epsilon=1.0), "got mu=None, epsilon=1.0, delta=None"),
@@ -270,7 +270,7 @@ def test_shapes_are_kept_and_inputs_untouched():
         (lambda: gaussian_noise_scale(1.0, mu=0.0), "`mu` must be above 0 and finite; got 0. No"),
         (
             lambda: gaussian_noise_scale(1.0, epsilon=1.0, delta=0.0),
-            "`delta` must be above 0 and below 1; got 0",
+            r"`delta` must lie in \(0, 1\); got 0",
         ),
         (
             lambda: gaussian_noise_scale(1.0, epsilon=np.inf, delta=0.1),

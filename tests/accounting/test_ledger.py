@@ -259,7 +259,7 @@ def test_a_locked_ledger_is_reported(path):
         ({"max_leakage": 0.0}, ValueError, "`max_leakage` must be above 0 and finite; got 0"),
         ({"max_leakage": np.inf}, ValueError, "`max_leakage` must be above 0 and finite; got inf"),
         ({"max_epsilon": -1.0}, ValueError, "`max_epsilon` must be at least 0 and finite; got -1"),
-        ({"delta": 0.0}, ValueError, "`delta` must be above 0 and below 1; got 0"),
+        ({"delta": 0.0}, ValueError, r"`delta` must lie in \(0, 1\); got 0"),
         ({"timeout": -1}, ValueError, "`timeout` must be at least 0 and finite; got -1"),
         ({"max_leakage": [1, 2]}, TypeError, "`max_leakage` must be a single number"),
         ({"path": 3}, TypeError, "`path` must be a string or a path; got int"),

@@ -118,12 +118,12 @@ def test_is_below_the_renyi_bound_and_monotone(dp):
     "arguments, message",
     [
         ((0.0, 0.1, 1, 0.1), "`noise_multiplier` must be above 0 and finite; got 0"),
-        ((1.0, 0.0, 1, 0.1), "`sampling_rate` must be above 0 and at most 1; got 0"),
-        ((1.0, 1.1, 1, 0.1), "`sampling_rate` must be above 0 and at most 1; got 1.1"),
+        ((1.0, 0.0, 1, 0.1), r"`sampling_rate` must lie in \(0, 1\]; got 0"),
+        ((1.0, 1.1, 1, 0.1), r"`sampling_rate` must lie in \(0, 1\]; got 1.1"),
         ((1.0, 0.1, 0, 0.1), "`n_steps` must be an integer of at least 1; got 0"),
         ((1.0, 0.1, 1.5, 0.1), "`n_steps` must be an integer of at least 1; got 1.5"),
-        ((1.0, 0.1, 1, 0.0), "`delta` must be above 0 and below 1; got 0"),
-        ((1.0, 0.1, 1, 1.0), "`delta` must be above 0 and below 1; got 1"),
+        ((1.0, 0.1, 1, 0.0), r"`delta` must lie in \(0, 1\); got 0"),
+        ((1.0, 0.1, 1, 1.0), r"`delta` must lie in \(0, 1\); got 1"),
     ],
 )
 def test_bad_values_are_named(arguments, message):

@@ -146,8 +146,8 @@ def test_batches_broadcast():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: membership_lower_bound_bounded(0.1, 0.0), "`loss_range` must be positive"),
-        (lambda: membership_lower_bound_bounded(0.1, -1.0), "`loss_range` must be non-negative"),
+        (lambda: membership_lower_bound_bounded(0.1, 0.0), "`loss_range` must be above 0"),
+        (lambda: membership_lower_bound_bounded(0.1, -1.0), "`loss_range` must be above 0"),
         (lambda: membership_lower_bound_bounded(2.0, 1.0), "cannot exceed `loss_range`"),
         (lambda: membership_lower_bound_bounded(0.1, 1.0, 1.0), r"must lie in \(0, 1\)"),
         (lambda: membership_lower_bound_bounded(0.1, 1.0, 0.0), r"must lie in \(0, 1\)"),
@@ -155,9 +155,9 @@ def test_batches_broadcast():
         (lambda: membership_lower_bound_bounded(np.inf, 1.0), "`gap` must be finite"),
         (lambda: membership_lower_bound_bounded([0.1] * 2, [1.0] * 3), "do not broadcast"),
         (lambda: membership_lower_bound_bounded([0.1] * 2, 1.0, [0.5] * 3), "do not broadcast"),
-        (lambda: membership_lower_bound_subgaussian(0.1, 0.0), "`scale` must be positive"),
-        (lambda: membership_lower_bound_exponential(0.1, np.inf), "`scale` must be positive"),
-        (lambda: membership_lower_bound_exponential(0.1, 1.0, 0.0), "`factor` must be positive"),
+        (lambda: membership_lower_bound_subgaussian(0.1, 0.0), "`scale` must be above 0"),
+        (lambda: membership_lower_bound_exponential(0.1, np.inf), "`scale` must be above 0"),
+        (lambda: membership_lower_bound_exponential(0.1, 1.0, 0.0), "`factor` must be above 0"),
         (lambda: membership_lower_bound_exponential(2.0, 1.0), "exceeds the mean of any"),
     ],
 )

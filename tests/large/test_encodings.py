@@ -80,4 +80,3 @@ def test_objectives_with_records_exchanged(fitted):
         assert_allclose(there.value, here.value, rtol=1e-12)
         assert_allclose(there.gradient, here.gradient, rtol=1e-10, atol=1e-13)
         assert_allclose(change(other).total, change(one).total, rtol=1e-14)
-        assert_allclose(change(other).initial(), change(one).initial(), rtol=1e-10, atol=1e-13)

@@ -94,9 +94,9 @@ def test_no_record_travels_with_the_functions(rng, monkeypatch):
         X, y, weight = make_records(rng, "logistic", n=n)
         sent = []
 
-        def watched(blocks, f, small, run, sent=sent):
-            sent.append(len(cloudpickle.dumps((f, small))))
-            return kernel(blocks, f, small, run)
+        def watched(blocks, f, combine, small, sent=sent):
+            sent.append(len(cloudpickle.dumps((f, combine, small))))
+            return kernel(blocks, f, combine, small)
 
         monkeypatch.setattr(_dask.DaskBlocks, "_kernel", watched)
         _, large = fit_both("logistic", "total", X, y, weight, n // 2)

@@ -238,14 +238,14 @@ def test_targets_survive_clone_and_grid_search():
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (MaxLeakage(0.0), "`MaxLeakage.eta` must be positive"),
+        (MaxLeakage(0.0), "`MaxLeakage.eta` must be above 0"),
         (MaxLeakage(1.0, quantile=0.0), r"must lie in \(0, 1\]"),
         (MaxAdvantage(1.0, 0), "strictly between 0 and 1"),
         (MaxAdvantage(0.1, 1), "categorical, with 2 to 64 distinct values"),
         (MaxAdvantage(0.1, 0, prior="flat"), "'marginal', 'uniform' or one probability"),
         (MaxAdvantage(0.1, 0, prior=[0.5, 0.4]), "probabilities that sum to 1"),
-        (GaussianDP(-1.0), "`GaussianDP.mu` must be positive"),
-        (EpsilonDelta(0.0, 0.1), "`EpsilonDelta.epsilon` must be positive"),
+        (GaussianDP(-1.0), "`GaussianDP.mu` must be above 0"),
+        (EpsilonDelta(0.0, 0.1), "`EpsilonDelta.epsilon` must be above 0"),
         (EpsilonDelta(1.0, 0.0), "strictly between 0 and 1"),
     ],
 )

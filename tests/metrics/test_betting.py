@@ -186,8 +186,8 @@ def test_an_excess_far_beyond_the_detectable_is_a_verdict(rng):
     [
         (lambda: detectable_excess(0, 0.5), "`trials`"),
         (lambda: detectable_excess(10, 1.5), r"`bound` must lie in \[0, 1\]; got 1.5"),
-        (lambda: detectable_excess(10, 0.5, power=1.0), "strictly between 0 and 1"),
-        (lambda: detectable_excess(10, 0.5, 95), "strictly between 0 and 1"),
+        (lambda: detectable_excess(10, 0.5, power=1.0), r"must lie in \(0, 1\)"),
+        (lambda: detectable_excess(10, 0.5, 95), r"must lie in \(0, 1\)"),
         (lambda: detectable_excess(10, 0.5, standard_deviation=-1.0), "`standard_deviation` must"),
         (lambda: detectable_excess(10, 0.5, method="other"), 'must be "betting" or "binomial"'),
     ],

@@ -139,7 +139,7 @@ def test_simultaneous_levels():
 @pytest.mark.parametrize(
     "level, count, method, message",
     [
-        (1.0, 2, "bonferroni", "`confidence_level` must lie strictly"),
+        (1.0, 2, "bonferroni", "`confidence_level` must lie in"),
         (0.9, 0, "bonferroni", "`n_intervals` must be a whole number"),
         (0.9, 2.5, "bonferroni", "`n_intervals` must be a whole number"),
         (0.9, [2, 3], "bonferroni", "`n_intervals` must be a whole number"),

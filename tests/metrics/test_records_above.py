@@ -168,7 +168,7 @@ def test_variance_that_releases_do_not_show_widens_both(rng):
     assert counts[0] > counts[1] > counts[2] == 0
     p_values = [group_p_value(right[:, 190:230], extra_variance=v) for v in (0.0, 1e-3, 1e-2)]
     assert p_values[0] < p_values[1] < p_values[2]
-    with pytest.raises(ValueError, match="`extra_variance` must lie in"):
+    with pytest.raises(ValueError, match="`extra_variance` must be at least 0"):
         records_above(right, 0.05, extra_variance=-1.0)
 
 

@@ -5,7 +5,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from skleak.utils._summaries import Groups, Largest, Moments, Quantiles, merged
+from skleak.utils._summaries import Groups, Largest, Moments, Quantiles
 
 LEVELS = np.linspace(0.0, 1.0, 101)
 
@@ -16,7 +16,7 @@ def _in_blocks(summarize, n, generator):
     parts = [summarize(rows) for rows in np.split(np.arange(n), ends)]
     while len(parts) > 1:
         first, second = generator.choice(len(parts), size=2, replace=False)
-        both = merged(parts[first], parts[second])
+        both = parts[first].merged(parts[second])
         parts = [part for k, part in enumerate(parts) if k not in (first, second)] + [both]
     return parts[0]
 
@@ -100,7 +100,7 @@ def test_moments_are_those_of_the_table(generator):
 def test_moments_of_infinite_numbers_and_of_none():
     table = np.array([[1.0, 0.0], [np.inf, 0.0], [np.inf, 0.0]])
     parts = [Moments.of(table[k : k + 1]) for k in (0, 1, 2)]
-    found = reduce(merged, [Moments.of(table[:0]), *parts, Moments.of(table[:0])])
+    found = reduce(Moments.merged, [Moments.of(table[:0]), *parts, Moments.of(table[:0])])
     np.testing.assert_array_equal(found.mean, [np.inf, 0.0])
     np.testing.assert_array_equal(found.spread, [np.inf, 0.0])
     assert np.all(np.isnan(Moments.of(table[:0]).mean))

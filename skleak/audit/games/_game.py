@@ -108,7 +108,7 @@ class Outside:
         if len(records) < 2:
             raise ValueError(f"`X` must hold at least 2 records; got {len(records)}.")
         first = int(np.flatnonzero(np.diff(records.starts))[0])
-        head = records.blocks[first]().table
+        head = records.blocks[first].compute().table
         names = column_names(head)
         if is_target(attribute, names):
             raise AttackNotApplicableError(

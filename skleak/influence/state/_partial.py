@@ -103,7 +103,7 @@ def _objective_of(
 ) -> Any:
     """Make an objective of one of two kinds, for one predictor and for several, of records."""
     several = isinstance(objective, MultinomialObjective)
-    own = _fields(objective, MultinomialObjective if several else Objective)
+    own = _fields(objective.bare, MultinomialObjective if several else Objective)
     names = "X", "y", "sample_weight", "reweights"
     return kinds[several](**own | {name: getattr(records, name) for name in names} | more)
 

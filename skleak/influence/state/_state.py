@@ -42,7 +42,7 @@ from skleak.solvers import Objective
 from skleak.utils._arguments import dask_module
 from skleak.utils._blocks import Blocks, add, is_large, positions_of
 from skleak.utils._linalg import ScaledCholesky, SingularMatrixError, augment
-from skleak.utils._records import Persons, row_keys, same_rows
+from skleak.utils._records import Persons, row_keys, same_numbers
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
 
 
@@ -610,7 +610,7 @@ class FitState:
         Returns (n,).
         """
         objective = self.objective
-        same = not is_large(objective.X) and same_rows(X, objective.X)
+        same = not is_large(objective.X) and same_numbers(X, objective.X)
         if same and np.array_equal(y, objective.y):
             return np.arange(X.shape[0])
         return _rows_of(objective, X, y)

@@ -249,44 +249,32 @@ def calibrated_together(estimator: Any, state: FitState) -> FitState:
         if name in vars(estimator):
             setattr(twin, name, getattr(estimator, name))
     twin.random_state = None if estimator.random_state is None else 0
-    return state.at_noise(_together(state, _calibrated, twin))
+    return state.at_noise(_together(state, lambda one: float(twin._calibrated(one).noise_scale)))
 
 
 def asked(f: Callable[..., Found], state: FitState, promises: Promises, *small: Any) -> Found:
     """Return ``f(problem, *small)`` for the problem of a fit, wherever its records lie."""
     if is_large(state.objective.X) and is_one_block(state.objective):
-        return _together(state, _asked, f, promises, small)
+        return _together(state, lambda one: f(LinearModelProblem.of(one, promises), *small))
     return f(problem_of(state, promises), *small)
 
 
-def _calibrated(state: FitState, twin: Any) -> float:
-    return float(twin._calibrated(state).noise_scale)
+def _together(state: FitState, f: Callable[[FitState], Found]) -> Found:
+    """Call a function with all records in one block, and give the warnings of it."""
+    bare = without_records(state)  # which travels with the function
 
+    def told(objective: Objective) -> tuple[Found, list[tuple[type[Warning], str]]]:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            found = f(replace(bare, objective=objective))
+        return found, [(one.category, str(one.message)) for one in warned]
 
-def _asked(
-    state: FitState, f: Callable[..., Found], promises: Promises, small: tuple[Any, ...]
-) -> Found:
-    return f(LinearModelProblem.of(state, promises), *small)
-
-
-def _together(state: FitState, f: Callable[..., Found], *small: Any) -> Found:
-    """Call ``f(state, *small)`` with all records in one block, and give the warnings of it."""
     objective: Any = state.objective
-    found: Found
-    found, told = objective.together(_told, f, without_records(state), small)
-    for kind, message in told:
+    found, warned = objective.together(told)
+    for kind, message in warned:
         warnings.warn(message, kind, stacklevel=outer_stacklevel())
-    return found
-
-
-def _told(
-    objective: Objective, f: Callable[..., Found], state: FitState, small: tuple[Any, ...]
-) -> tuple[Found, list[tuple[type[Warning], str]]]:
-    """Return what is found, and the warnings on the way to it, which the caller is to give."""
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        found = f(replace(state, objective=objective), *small)
-    return found, [(one.category, str(one.message)) for one in warned]
+    result: Found = found
+    return result
 
 
 # By entry; None where they were not counted.

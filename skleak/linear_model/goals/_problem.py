@@ -194,12 +194,7 @@ class LinearModelProblem:
 
     def attribute_codes(self, secret: Secret) -> IntArray:
         """Position of the value of each first row among those of the secret, (n,)."""
-        values, own = secret.values, self._entries_of(secret.columns, self.positions)
-        _, codes = np.unique(np.vstack([values, own]), axis=0, return_inverse=True)
-        codes = np.ravel(codes)
-        position = np.zeros(len(codes), dtype=np.intp)
-        position[codes[: len(values)]] = np.arange(len(values))
-        return position[codes[len(values) :]]
+        return _codes(secret.values, self._entries_of(secret.columns, self.positions))
 
     def with_value(self, row: int, secret: Secret, value: FloatArray) -> Objective:
         """Give the record at a position, or whose first row is there, another value of a secret."""
@@ -386,6 +381,15 @@ MOST_LISTED = 1000
 _MOST_OF_EACH = MOST_VALUES + 2
 
 
+def _codes(values: FloatArray, entries: FloatArray) -> IntArray:
+    """Position of each entry (n, k) among distinct values (n_values, k)."""
+    _, codes = np.unique(np.vstack([values, entries]), axis=0, return_inverse=True)
+    codes = np.ravel(codes)
+    position = np.zeros(len(codes), dtype=np.intp)
+    position[codes[: len(values)]] = np.arange(len(values))
+    return position[codes[len(values) :]]
+
+
 @dataclass(frozen=True)
 class Distinct:
     """Distinct values of a block of columns: all of them, or one more than may be listed.
@@ -418,11 +422,8 @@ class Distinct:
 
     def counts_of(self, values: FloatArray) -> FloatArray:
         """Count records that have each of some values (m, k), which hold all that are listed."""
-        both = np.concatenate([values, self.values])
-        _, codes = np.unique(both, axis=0, return_inverse=True)
-        codes = np.ravel(codes)
-        counts = np.bincount(codes[len(values) :], self.counts, codes.max() + 1)
-        return counts[codes[: len(values)]].astype(float)
+        codes = _codes(values, self.values)
+        return np.bincount(codes, self.counts, len(values)).astype(float)
 
     def _cut(self) -> Self:
         if self.is_complete:

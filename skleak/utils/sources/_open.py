@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from os import PathLike
 from typing import Any, TypeVar
@@ -41,19 +41,7 @@ def index_labels(records: Any) -> Any:
 
 
 def _labels_of(frame: Any, lengths: tuple[int, ...]) -> Any:
-    index = frame._meta.index
-    meta = pd.Series(np.empty(0, index.dtype if _is_plain(index) else object))
-    return frame.map_partitions(_index_of, meta=meta).to_dask_array(lengths=lengths)
-
-
-def _index_of(part: pd.DataFrame) -> pd.Series:
-    """Labels of the rows of a partition; text as objects, which arrays can hold."""
-    index = part.index
-    return pd.Series(index.to_numpy(dtype=None if _is_plain(index) else object))
-
-
-def _is_plain(index: pd.Index) -> bool:
-    return isinstance(index.dtype, np.dtype)
+    return _array_of(frame.index.to_series(), "the index", lengths, Opening())
 
 
 def series_array(series: Any, name: str) -> Any:
@@ -185,13 +173,8 @@ class LargeRecords:
     y: Any  # targets as they are given, (n,); None where there are none
     sample_weight: Any  # float64, (n,); None where there are none
     schema: Any  # a table without rows that has the same columns
+    names: list[str] | None  # of the columns, where they have some
     labels: Any = None  # of the rows, where they have an index of their own, (n,)
-
-    @property
-    def names(self) -> list[str] | None:
-        """Names of the columns."""
-        columns = getattr(self.schema, "columns", None)
-        return None if columns is None else [str(column) for column in columns]
 
 
 def is_large_source(X: Any) -> bool:
@@ -230,10 +213,10 @@ def open_records(
         raise ValueError("The table has no column besides those of `y` and `sample_weight`.")
     own = {name: _series(value, name) for name, value in special.items() if is_frame(value)}
     alone = {name: settled(series) for name, series in own.items() if name not in held}
-    counted = [table.frame] * (table.parts is None) + list(alone.values())
+    counted = [table.frame] * (table.sizes is None) + list(alone.values())
     sizes = lengths_of(*counted) if counted else []
-    lengths = sizes[0] if table.parts is None else table.lengths
-    for name, found in zip(alone, sizes[len(sizes) - len(alone) :], strict=True):
+    lengths = sizes.pop(0) if table.sizes is None else table.sizes
+    for name, found in zip(alone, sizes, strict=True):
         if found != lengths:
             raise ValueError(
                 f"X and {name} are not aligned: the partitions of X have {_shown(lengths)} "
@@ -243,7 +226,7 @@ def open_records(
     for name, series in (own | alone).items():
         values = _array_of(series, name, lengths, opening)
         special[name] = _named(values, table.token, held[name]) if name in held else values
-    labels = _labels_of(table.frame, lengths) if table.parts is None else None
+    labels = _labels_of(table.frame, lengths) if table.sizes is None else None
     records = _numbers(table.frame[columns], lengths, opening)
     records = _named(records, table.token, columns)
     schema = pd.DataFrame(np.empty((0, len(columns))), columns=columns)
@@ -254,11 +237,7 @@ def _named(values: Any, *source: Any) -> Any:
     """Name an array by its columns of a table, whatever else is read with them."""
     name = f"read-{dask_module('dask.base').tokenize(*source)}"
     given = {"name": name, "dtype": values.dtype, "meta": values._meta}
-    return dask_module("dask.array").map_blocks(_itself, values, **given)
-
-
-def _itself(block: Any) -> Any:
-    return block
+    return dask_module("dask.array").map_blocks(np.asarray, values, **given)
 
 
 def _series(values: Any, parameter: str) -> Any:
@@ -289,15 +268,10 @@ def _own_array(values: Any, X: Any, parameter: str) -> Any:
         values = np.array(values)  # a copy: later edits must not reach it
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    if is_large(values) and values.ndim == 1 and values.shape[0] != X.shape[0]:
+    if values.shape != X.shape[:1]:
         raise ValueError(
-            f"X and {parameter} are not aligned: X has {X.shape[0]} rows, and {parameter} has "
-            f"{values.shape[0]}. Pass both of the same records, in the same order."
-        )
-    if values.ndim != 1 or values.shape[0] != X.shape[0]:
-        raise ValueError(
-            f"`{parameter}` must hold one number for each record: expected {X.shape[0]}, got "
-            f"shape {values.shape}."
+            f"X and `{parameter}` are not aligned: expected {X.shape[0]} values, one for each "
+            f"record; got shape {values.shape}. Pass both of the same records, in the same order."
         )
     return values
 
@@ -315,10 +289,12 @@ def _aligned(X: Any, special: dict[str, Any], schema: Any, labels: Any = None) -
     given = {name: _own_array(v, X, name) for name, v in special.items() if v is not None}
     X, *rest = aligned_chunks(X, list(given.values()))
     own = dict(zip(given, rest, strict=True))
-    weight = own.get("sample_weight")
-    weight = None if weight is None else as_floats(weight, "sample_weight")
-    records = LargeRecords(X, own.get("y"), weight, schema, labels)
-    return replace(records, X=as_floats(X, "X", records.names))
+    if "sample_weight" in own:
+        own["sample_weight"] = as_floats(own["sample_weight"], "sample_weight")
+    columns = getattr(schema, "columns", None)
+    names = None if columns is None else [str(column) for column in columns]
+    X = as_floats(X, "X", names)
+    return LargeRecords(X, own.get("y"), own.get("sample_weight"), schema, names, labels)
 
 
 def check_known(values: Any, name: str) -> None:
@@ -338,6 +314,15 @@ class RawRows:
     y: Array  # (n,)
     sample_weight: FloatArray | None  # (n,)
 
+    @classmethod
+    def of(cls, X: Any, y: Any, sample_weight: Any) -> "RawRows":
+        """Take a block apart, whose targets and weights may be columns of it."""
+        held = [name for name in (y, sample_weight) if isinstance(name, str)]
+        y, weight = (X[v] if isinstance(v, str) else v for v in (y, sample_weight))
+        if weight is not None:
+            weight = np.asarray(weight, dtype=np.float64).ravel()
+        return cls(X.drop(columns=held) if held else X, np.asarray(y).ravel(), weight)
+
     def take(self, rows: IntArray) -> "RawRows":
         """Return some of them."""
         table = self.table.iloc[rows] if isinstance(self.table, pd.DataFrame) else self.table[rows]
@@ -356,38 +341,10 @@ class RawRows:
 
 
 @dataclass(frozen=True)
-class RawBlock:
-    """Way to read a block of raw records, with targets and weights. It holds no record.
-
-    Each of them is what reads a table, a delayed value of Dask, or an array of this process.
-    """
-
-    X: Any
-    y: Any  # or the name of a column
-    sample_weight: Any  # likewise; None where there are none
-
-    def __call__(self) -> RawRows:
-        """Read the block."""
-        given = [self.X, self.y, self.sample_weight]
-        lazy = [value for value in given if hasattr(value, "__dask_graph__")]
-        found = iter(computed(lazy) if lazy else ())
-        X, y, weight = (
-            next(found) if hasattr(v, "__dask_graph__") else v() if callable(v) else v
-            for v in given
-        )
-        held = [name for name in (y, weight) if isinstance(name, str)]
-        y, weight = (X[v] if isinstance(v, str) else v for v in (y, weight))
-        table = X.drop(columns=held) if held else X
-        if weight is not None:
-            weight = np.asarray(weight, dtype=np.float64).ravel()
-        return RawRows(table, np.asarray(y).ravel(), weight)
-
-
-@dataclass(frozen=True)
 class RawRecords:
     """Raw records outside memory, as blocks in order."""
 
-    blocks: tuple[RawBlock, ...]
+    blocks: tuple[Any, ...]  # delayed `RawRows`, which hold no record
     starts: IntArray  # position of the first record of each, and the number of all
 
     def __len__(self) -> int:
@@ -407,59 +364,30 @@ class RawRecords:
             table = Table.of(X)
             names = [value for value in given if isinstance(value, str)]
             check_columns(table.frame, names, table.name, "`y` or the weights name")
-            held, sizes = table.delayed(), table.lengths
+            held, sizes = table.frame.to_delayed(), table.lengths
         aligned = [_cut(value, sizes) for value in given]
-        blocks = tuple(RawBlock(*row) for row in zip(held, *aligned, strict=True))
+        rows = dask_module("dask").delayed(RawRows.of)
+        blocks = tuple(rows(*parts) for parts in zip(held, *aligned, strict=True))
         return cls(blocks, np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp))
 
     def each(self, f: Callable[[RawRows], Any]) -> list[Any]:
         """Return what a function finds in each block: one pass."""
-        delayed = dask_module("dask").delayed
-        return list(computed(delayed(_applied)(f, *_parts(block)) for block in self.blocks))
+        return list(computed(map(dask_module("dask").delayed(f), self.blocks)))
 
-    def at(self, positions: IntArray) -> "SomeRows":
-        """Tell how records at some positions are read, in that order, (m,)."""
-        block = np.searchsorted(self.starts, positions, side="right") - 1
-        order = np.argsort(block, kind="stable")
-        edges = np.flatnonzero(np.diff(block[order])) + 1
-        groups = np.split(order, edges) if len(order) else []
-        reads = tuple(
-            (self.blocks[block[own[0]]], positions[own] - self.starts[block[own[0]]])
-            for own in groups
-        )
+    def at(self, positions: IntArray) -> RawRows:
+        """Read the records at some positions, in that order, (m,); only these rows come here."""
+        order = np.argsort(positions, kind="stable")
+        edges, take = np.searchsorted(positions[order], self.starts), RawRows.take
+        some = [
+            dask_module("dask").delayed(take)(block, positions[order[low:high]] - start)
+            for block, start, low, high in zip(
+                self.blocks, self.starts[:-1], edges[:-1], edges[1:], strict=True
+            )
+            if high > low
+        ]
         back = np.empty(len(order), dtype=np.intp)
         back[order] = np.arange(len(order))
-        return SomeRows(reads, back)
-
-
-@dataclass(frozen=True)
-class SomeRows:
-    """Way to read some records: of which blocks, and which rows of each."""
-
-    reads: tuple[tuple[RawBlock, IntArray], ...]
-    order: IntArray  # place of each record among those read, (m,)
-
-    def __call__(self) -> RawRows:
-        """Read them; one block is in memory at a time."""
-        return RawRows.joined([block().take(rows) for block, rows in self.reads]).take(self.order)
-
-    def together(self) -> RawRows:
-        """Read them where they lie, all blocks in one pass: only these rows come here."""
-        delayed = dask_module("dask").delayed
-        parts = [delayed(_taken)(rows, *_parts(block)) for block, rows in self.reads]
-        return RawRows.joined(list(computed(parts))).take(self.order)
-
-
-def _applied(f: Callable[[RawRows], Any], X: Any, y: Any, sample_weight: Any) -> Any:
-    return f(RawBlock(X, y, sample_weight)())
-
-
-def _taken(rows: IntArray, X: Any, y: Any, sample_weight: Any) -> RawRows:
-    return RawBlock(X, y, sample_weight)().take(rows)
-
-
-def _parts(block: RawBlock) -> tuple[Any, Any, Any]:
-    return block.X, block.y, block.sample_weight
+        return RawRows.joined(computed(some)).take(back)
 
 
 def _cut(values: Any, sizes: tuple[int, ...]) -> list[Any]:
@@ -478,11 +406,6 @@ def _cut(values: Any, sizes: tuple[int, ...]) -> list[Any]:
     return np.split(np.asarray(values), np.cumsum(sizes)[:-1])
 
 
-def float_targets(y: Any) -> Any:
-    """Return a Dask array of numbers as float64, lazily, of shape (n,)."""
-    return as_floats(y, "y")
-
-
 def codes_of(y: Any, classes: Array) -> Any:
     """Code of each label of a Dask array: 0 and 1 of two classes, else its number; (n,)."""
     array = dask_module("dask.array")
@@ -495,7 +418,8 @@ def block_codes(y: Array, classes: Array) -> FloatArray:
     if len(y) and not is_text(classes) and y.dtype.kind in "OUT" and is_text(y):
         known = np.zeros(len(y), dtype=bool)
     else:
-        y = np.asarray(y, dtype=classes.dtype) if is_text(classes) else y
+        # As text of any length: cut to that of the classes, another label could be one of them.
+        y = np.asarray(y, dtype=str) if is_text(classes) else y
         known = np.isin(y, classes)
     if not np.all(known):
         raise ValueError(
@@ -514,25 +438,16 @@ def expect_labels(y: Array) -> None:
             "Unknown label type: continuous. The target holds numbers that are not whole; pass "
             "classes as integers or text, or fit a regression."
         )
-    if y.dtype.kind == "O":
-        kinds = {_kind(label) for label in y.tolist()}
-        if len(kinds) > 1 and "text" in kinds:
-            raise TypeError(
-                "The types of the target are mixed: some labels are text and others are not. Give "
-                "all of them one type."
-            )
-        if other := kinds - {"text", "number"}:
-            raise ValueError(
-                f"Unknown label type: {min(other)}. Pass classes as integers or text, or fit a "
-                "regression."
-            )
-
-
-def _kind(label: Any) -> str:
-    if isinstance(label, str):
-        return "text"
-    is_number = isinstance(label, bool | int | float | np.number | np.bool_)
-    return "number" if is_number else type(label).__name__
+    kind = infer_dtype(y) if y.dtype.kind == "O" else "integer"
+    if kind.startswith("mixed") and any(isinstance(label, str) for label in y.tolist()):
+        raise TypeError(
+            "The types of the target are mixed: some labels are text and others are not. Give "
+            "all of them one type."
+        )
+    if kind == "decimal" or kind not in ("string", "empty", *_NUMBERS):
+        raise ValueError(
+            f"Unknown label type: {kind}. Pass classes as integers or text, or fit a regression."
+        )
 
 
 def label_array(labels: list[Any], dtype: np.dtype[Any]) -> Array:

@@ -3,12 +3,12 @@
 import os
 import zlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
@@ -23,39 +23,29 @@ from skleak.utils._typing import Array
 BLOCK_ELEMENTS = 1 << 22
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Groups of rows of a Parquet file, which are read together; it travels, and holds no row."""
+def _read_groups(
+    path: str, known: tuple[int, int, int] | None, groups: list[int], columns: list[str]
+) -> pd.DataFrame:
+    """Read groups of rows of a Parquet file; categories come as their values."""
+    parquet = import_optional("pyarrow.parquet", "parquet", "A Parquet file")
+    types = import_optional("pyarrow.types", "parquet", "A Parquet file")
+    _check_same(path, known)
+    # One thread: blocks are loaded side by side.
+    table = parquet.ParquetFile(path).read_row_groups(groups, columns=columns, use_threads=False)
+    _check_same(path, known)
+    for k, column in enumerate(table.columns):
+        if types.is_dictionary(column.type):
+            values = column.cast(column.type.value_type)
+            table = table.set_column(k, table.column_names[k], values)
+    return table.select(columns).to_pandas(ignore_metadata=True)
 
-    path: str
-    print: tuple[int, int, int] | None  # of the file as it was when it was opened
-    groups: tuple[int, ...]
-    n_rows: int
-    columns: tuple[str, ...]
 
-    def __call__(self) -> pd.DataFrame:
-        """Read it; categories come as their values."""
-        parquet = import_optional("pyarrow.parquet", "parquet", "A Parquet file")
-        types = import_optional("pyarrow.types", "parquet", "A Parquet file")
-        self._check_print()
-        # One thread: blocks are loaded side by side.
-        table = parquet.ParquetFile(self.path).read_row_groups(
-            list(self.groups), columns=list(self.columns), use_threads=False
+def _check_same(path: str, known: tuple[int, int, int] | None) -> None:
+    if fingerprint(path) != known:
+        raise RuntimeError(
+            f"The file {path!r} changed under way: it is not the one that was opened, and results "
+            "would be of two data sets at once. Open it again, once nobody writes to it."
         )
-        self._check_print()
-        for k, column in enumerate(table.columns):
-            if types.is_dictionary(column.type):
-                values = column.cast(column.type.value_type)
-                table = table.set_column(k, table.column_names[k], values)
-        return table.select(list(self.columns)).to_pandas(ignore_metadata=True)
-
-    def _check_print(self) -> None:
-        if fingerprint(self.path) != self.print:
-            raise RuntimeError(
-                f"The file {self.path!r} changed under way: it is not the one that was opened, and "
-                "results would be of two data sets at once. Open it again, once nobody writes to "
-                "it."
-            )
 
 
 def fingerprint(path: str) -> tuple[int, int, int] | None:
@@ -67,50 +57,25 @@ def fingerprint(path: str) -> tuple[int, int, int] | None:
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
-@dataclass(frozen=True)
-class LazySlice:
-    """Rows of a Polars lazy frame, collected when they are asked for."""
-
-    frame: Any
-    token: str  # of the whole frame, and which rows
-    n_rows: int
-
-    def __dask_tokenize__(self) -> str:
-        """Return the same for the same rows of a plan that is the same."""
-        return self.token
-
-    def __call__(self) -> pd.DataFrame:
-        """Collect them."""
-        table = self.frame.collect()
-        if table.height != self.n_rows:
-            raise RuntimeError(
-                f"What the lazy frame reads changed under way: {table.height} rows where there "
-                f"were {self.n_rows}. Open it again, once nobody writes to it."
-            )
-        return table.to_pandas()
+def _collect(frame: Any, n_rows: int, columns: list[str]) -> pd.DataFrame:
+    """Collect so many rows of a Polars lazy frame."""
+    table = frame.select(columns).collect()
+    if table.height != n_rows:
+        raise RuntimeError(
+            f"What the lazy frame reads changed under way: {table.height} rows where there were "
+            f"{n_rows}. Open it again, once nobody writes to it."
+        )
+    return table.to_pandas()
 
 
-@dataclass(frozen=True)
-class Part:
-    """A block of a stored table: some rows of a piece that is read as a whole."""
-
-    piece: Piece | LazySlice
-    start: int  # first row, in the piece
-    stop: int
-    first: int  # its position in the whole table
-
-    def __call__(self) -> pd.DataFrame:
-        """Read the rows; they go by their positions in the whole table."""
-        return _rows(self.piece(), self.start, self.stop, self.first)
+# What tells a piece of a table from others, its number of rows, and what reads some columns of it.
+Piece: TypeAlias = tuple[object, int, Callable[[list[str]], pd.DataFrame]]
 
 
 def _rows(piece: pd.DataFrame, start: int, stop: int, first: int) -> pd.DataFrame:
+    """Return rows of a piece, by their positions in the whole table."""
     rows = piece.iloc[start:stop].set_axis(pd.RangeIndex(first, first + stop - start))
     return _with_nan(rows)
-
-
-def _read(piece: Piece | LazySlice) -> pd.DataFrame:
-    return piece()
 
 
 def _with_nan(part: pd.DataFrame) -> pd.DataFrame:
@@ -133,7 +98,7 @@ class Table:
     frame: Any
     name: str  # in messages
     token: str  # what tells it from others, and from itself once it is changed
-    parts: tuple[Part, ...] | None = None  # how its partitions are read; None for Dask's own
+    sizes: tuple[int, ...] | None = None  # rows of its partitions; None for Dask's own frames
 
     @classmethod
     def of(cls, X: Any, columns: Sequence[str] | None = None) -> "Table":
@@ -157,49 +122,38 @@ class Table:
         if columns is not None:
             check_columns(meta, columns, name)
             meta = meta[list(columns)]
-        columns = tuple(meta.columns)
-        parts: list[Part] = []
-        keys, layer = [], dict[Any, Any]()
-        tokenize = dask_module("dask.base").tokenize
-        whole, token = tokenize(pieces), tokenize(pieces, columns)
-        for k, piece in enumerate(pieces):
-            layer[(f"piece-{token}", k)] = (_read, _of_columns(piece, columns))
-            for start, stop in _cut(piece.n_rows, len(columns)):
-                first = parts[-1].first + parts[-1].stop - parts[-1].start if parts else 0
-                keys.append((f"rows-{token}", len(parts)))
-                layer[keys[-1]] = (_rows, (f"piece-{token}", k), start, stop, first)
-                parts.append(Part(_of_columns(piece, columns), start, stop, first))
-        divisions = (None,) * (len(parts) + 1)
+        wanted, tokenize = list(meta.columns), dask_module("dask.base").tokenize
+        whole = tokenize([piece[0] for piece in pieces])
+        token, first = tokenize(whole, wanted), 0
+        layer, sizes = dict[Any, Any](), list[int]()
+        for k, (_, n_rows, read) in enumerate(pieces):
+            # A piece is read once, and then cut: a small slice would cost as much as any.
+            layer[f"piece-{token}", k] = (partial(read, wanted),)
+            for start, stop in _cut(n_rows, len(wanted)):
+                piece = f"piece-{token}", k
+                layer[f"rows-{token}", len(sizes)] = (_rows, piece, start, stop, first)
+                sizes.append(stop - start)
+                first += sizes[-1]
+        keys = [(f"rows-{token}", k) for k in range(len(sizes))]
+        divisions = (None,) * (len(sizes) + 1)
         frames = dask_module("dask.dataframe")
         frame = frames.from_graph(layer, _with_nan(meta), divisions, keys, "table")
-        return cls(frame, name, whole, tuple(parts))
+        return cls(frame, name, whole, tuple(sizes))
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """Numbers of rows of the partitions; of Dask's own frames one cheap pass counts them."""
-        if self.parts is None:
-            return lengths_of(self.frame)[0]
-        return tuple(part.stop - part.start for part in self.parts)
-
-    def delayed(self) -> list[Any]:
-        """Return what reads each partition, without the others: functions, or delayed values."""
-        return list(self.frame.to_delayed() if self.parts is None else self.parts)
-
-
-def _of_columns(piece: Piece | LazySlice, columns: tuple[str, ...]) -> Piece | LazySlice:
-    if isinstance(piece, Piece):
-        return replace(piece, columns=columns)
-    return replace(piece, frame=piece.frame.select(columns))
+        return lengths_of(self.frame)[0] if self.sizes is None else self.sizes
 
 
 def _cut(n_rows: int, n_columns: int) -> list[tuple[int, int]]:
-    """Cut rows into equal slices no larger than a block: a small one would cost as much as any."""
+    """Cut rows into equal slices no larger than a block."""
     step = max(1, BLOCK_ELEMENTS // max(1, n_columns))
     edges = np.linspace(0, n_rows, max(1, -(-n_rows // step)) + 1).astype(int).tolist()
     return list(pairwise(edges))
 
 
-def _lazy(frame: Any) -> tuple[str, Sequence[Piece | LazySlice], pd.DataFrame]:
+def _lazy(frame: Any) -> tuple[str, list[Piece], pd.DataFrame]:
     """Open a lazy frame: its schema is resolved, and its rows are counted."""
     polars = import_optional("polars", "parquet", "A Polars lazy frame")
     schema = frame.collect_schema()
@@ -209,12 +163,15 @@ def _lazy(frame: Any) -> tuple[str, Sequence[Piece | LazySlice], pd.DataFrame]:
     except Exception:  # a plan of functions that cannot be written down is one of its own
         token = uuid4().hex
     # Each slice is a piece of its own: a lazy frame loads what it is asked for.
-    cuts = _cut(n_rows, len(schema))
-    slices = [LazySlice(frame.slice(a, b - a), f"{token}-{a}", b - a) for a, b in cuts]
-    return "the lazy frame", slices, polars.DataFrame(schema=schema).to_pandas()
+    pieces: list[Piece] = [
+        (f"{token}-{start}", stop - start, partial(_collect, rows, stop - start))
+        for start, stop in _cut(n_rows, len(schema))
+        for rows in [frame.slice(start, stop - start)]
+    ]
+    return "the lazy frame", pieces, polars.DataFrame(schema=schema).to_pandas()
 
 
-def _files_of(path: Any) -> tuple[str, Sequence[Piece | LazySlice], pd.DataFrame]:
+def _files_of(path: Any) -> tuple[str, list[Piece], pd.DataFrame]:
     """Open a Parquet file, or a folder of them in the order of their names."""
     parquet = import_optional("pyarrow.parquet", "parquet", "A Parquet file")
     given, path = str(path), Path(path)
@@ -246,7 +203,7 @@ def _files_of(path: Any) -> tuple[str, Sequence[Piece | LazySlice], pd.DataFrame
                 f"The files of the table have different columns: {str(file)!r} and "
                 f"{str(files[0])!r} differ by {apart}. Write all files with one schema."
             )
-        pieces += _pieces(str(file), footer.metadata, tuple(columns))
+        pieces += _pieces(str(file), footer.metadata, len(columns))
     meta = first.empty_table().to_pandas(ignore_metadata=True)[columns]
     decoded = {n: k.categories.dtype for n, k in meta.dtypes.items() if hasattr(k, "categories")}
     return repr(str(path)), pieces, meta.astype(decoded)
@@ -273,21 +230,16 @@ def _inside(folder: Path) -> list[Path]:
     return [file for file, _ in files]
 
 
-def _pieces(path: str, footer: Any, columns: tuple[str, ...]) -> list[Piece]:
+def _pieces(path: str, footer: Any, n_columns: int) -> Iterator[Piece]:
     """Cut a file into pieces: as many of its small row groups as one block holds."""
-    most = max(1, BLOCK_ELEMENTS // max(1, len(columns)))
-    groups: list[list[int]] = [[]]
-    sizes = [0]
+    known, groups, size = fingerprint(path), list[int](), 0
     for group in range(footer.num_row_groups):
-        size = footer.row_group(group).num_rows
-        if groups[-1] and sizes[-1] + size > most:
-            groups.append([])
-            sizes.append(0)
-        groups[-1].append(group)
-        sizes[-1] += size
-    known = fingerprint(path)
-    pairs = zip(groups, sizes, strict=True)
-    return [Piece(path, known, tuple(own), size, columns) for own, size in pairs]
+        more = footer.row_group(group).num_rows
+        if groups and (size + more) * n_columns > BLOCK_ELEMENTS:
+            yield (path, known, groups), size, partial(_read_groups, path, known, groups)
+            groups, size = [], 0
+        groups, size = [*groups, group], size + more
+    yield (path, known, groups), size, partial(_read_groups, path, known, groups)
 
 
 def refuse_twice(names: Sequence[Any]) -> None:
@@ -328,8 +280,8 @@ def settled(frame: Any) -> Any:
 
 def head_of(X: Any, n: int = 64) -> pd.DataFrame:
     """Return the first rows of a table outside memory, of the first partition that has some."""
-    for part in Table.of(X).delayed():
-        rows = (part.compute() if hasattr(part, "compute") else part()).iloc[:n]
+    for part in Table.of(X).frame.to_delayed():
+        rows = part.compute().iloc[:n]
         if len(rows):
             return rows
     raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")

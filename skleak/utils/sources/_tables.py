@@ -1,6 +1,6 @@
 """Stored tables: what they share, and that they stay the same."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import sparse
 
 from skleak.utils._arguments import dask_module, import_optional
-from skleak.utils._blocks import aligned_chunks, is_large, positions_of, rows_computed
+from skleak.utils._blocks import aligned_chunks, computed, is_large, positions_of, row_blocks
 from skleak.utils._files import write_confidential
 from skleak.utils._typing import Array, FloatArray
 
@@ -73,28 +73,17 @@ def _blocks(values: Any, labels: Any) -> Iterator[tuple[FloatArray, Array]]:
     """Yield groups of rows in memory, with their labels."""
     n, k = values.shape
     if not is_large(values):
-        step = max(1, _ELEMENTS // max(1, k))
-        for start in range(0, max(n, 1), step):
-            yield values[start : start + step], labels[start : start + step]
+        for rows in list(row_blocks(n, k, _ELEMENTS)) or [slice(0, 0)]:
+            yield values[rows], labels[rows]
         return
     values, *rest = aligned_chunks(values, [labels] if is_large(labels) else [])
-    start = 0
-    for stop in _ends(values.chunks[0], max(1, _ELEMENTS // max(1, k))):
-        own = [one[start:stop] for one in rest]
-        numbers, *told = rows_computed(values[start:stop], *own)
-        yield numbers, told[0] if told else labels[start:stop]
-        start = stop
-
-
-def _ends(sizes: Sequence[int], most: int) -> Iterator[int]:
-    """Yield where groups of whole blocks end, of at most so many rows or one block."""
-    start = stop = 0
-    for size in sizes:
-        if stop > start and stop + size - start > most:
-            yield stop
-            start = stop
-        stop += size
-    yield stop
+    sizes, start = values.chunks[0], 0
+    step = max(1, _ELEMENTS // max(1, k * max(sizes)))
+    for first in range(0, len(sizes), step):
+        rows = slice(start, start + sum(sizes[first : first + step]))
+        numbers, *told = computed([one[rows] for one in (values, *rest)])
+        yield numbers, told[0] if told else labels[rows]
+        start = rows.stop
 
 
 def _index(labels: Any, name: str, names: Sequence[str]) -> pd.Index:
@@ -124,19 +113,18 @@ def as_floats(values: Any, name: str, columns: list[str] | None = None) -> Any:
         raise TypeError(
             f"{name} must hold numbers; got dtype {values.dtype}. Encode it, or leave it out."
         )
-    array = dask_module("dask.array")
-    kind = "numbers" if values.dtype.kind != "O" else "any"
-    meta = values._meta if sparse.issparse(values._meta) else np.empty((0,) * values.ndim)
-    return array.map_blocks(
-        block_as_floats, values, name, kind, columns, dtype=np.float64, meta=meta
-    )
+    return _block_by_block(_as_floats, values, name, columns, values.dtype.kind != "O")
 
 
 def only_finite(values: Any, name: str, columns: list[str] | None = None) -> Any:
     """Refuse NaN and infinity in a Dask array of numbers, as its blocks are walked through."""
-    array = dask_module("dask.array")
+    return _block_by_block(_finite_block, values, name, columns)
+
+
+def _block_by_block(f: Callable[..., Any], values: Any, *given: Any) -> Any:
     meta = values._meta if sparse.issparse(values._meta) else np.empty((0,) * values.ndim)
-    return array.map_blocks(_finite_block, values, name, columns, dtype=np.float64, meta=meta)
+    map_blocks = dask_module("dask.array").map_blocks
+    return map_blocks(f, values, *given, dtype=np.float64, meta=meta)
 
 
 def _finite_block(block: Any, name: str, columns: list[str] | None, block_info: Any = None) -> Any:
@@ -157,12 +145,12 @@ def _finite_block(block: Any, name: str, columns: list[str] | None, block_info: 
     return block
 
 
-def block_as_floats(block: Any, name: str, kind: str, columns: list[str] | None) -> Any:
+def _as_floats(block: Any, name: str, columns: list[str] | None, declared: bool) -> Any:
     """Return a block as float64 numbers, be it dense or CSR."""
     if sparse.issparse(block):
         return sparse.csr_array(block, dtype=np.float64)
     block = np.asarray(block)
-    if kind == "numbers" and block.dtype.kind not in "biuf":
+    if declared and block.dtype.kind not in "biuf":
         raise TypeError(
             f"{name} has blocks of mixed types: it is declared to hold numbers, and one of its "
             f"blocks is of dtype {block.dtype}. Give all partitions one type."

@@ -137,7 +137,7 @@ class OutsideGame(AttributeGame):
             )
         self._n_all = len(outside)
         learnt = _some(self._n_all, _LEARNT, entropy, _OTHERS)
-        rows = outside.records.at(learnt).together()
+        rows = outside.records.at(learnt)
         self._part = len(learnt) < self._n_all
         subject = study(task, outside, entropy, learnt, rows)
         super().__init__(replace(task, releases="simulated", table=rows.table, y=rows.y), subject)
@@ -300,7 +300,7 @@ def _known(
 
     def read(some: slice) -> FloatArray:
         """Return of some targets the value, the leakage, the guesses and the parameters."""
-        own = outside.records.at(targets[some]).together()
+        own = outside.records.at(targets[some])
         guesses = guesser.probabilities(without_attribute(own.table, index), own.y, targets[some])
         tables = encoder.candidates(own.table, index, values)
         everyone = Persons.single(np.arange(len(guesses)))
