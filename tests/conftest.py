@@ -21,8 +21,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core: more threads woul
 gc.disable()
 
 
-# Tests whose cases take many seconds, by how many slow cases run with the others: what is left of
-# them is exhaustive. One case holds the property, and the rest are as many more chances to refute it.
+# Tests whose cases take many seconds, and how many slow cases run with the others: what is left of
+# them is exhaustive. One case holds the property, the rest are more chances to refute it.
 WEEKLY = dict(
     line.rsplit(" ", 1) for line in (Path(__file__).parent / "weekly.txt").read_text().splitlines()
 )
