@@ -307,7 +307,7 @@ class Observer:
         self._n_steps += 1
         self._n_counted += counts
         if not counts:
-            return self.gradients.total(*batch, grid)
+            return self.gradients.clipped_sum(*batch, grid)
         if self.accounting.records is None:
             total, losses, found = self.gradients.sum_and_information(
                 *batch, weigh, grid=grid, **self._options
@@ -323,7 +323,7 @@ class Observer:
             self._count_differences(
                 self.gradients.information(*self._records, weigh, **self._options)
             )
-        return self.gradients.total(*batch, grid)
+        return self.gradients.clipped_sum(*batch, grid)
 
     def totals(self) -> Totals:
         """Return what was added up so far."""
@@ -368,8 +368,8 @@ class Observer:
             return
         path = np.stack(self._path)
         self._path = []
-        found = self.gradients.summed_information(
-            *self._records, path, self.mechanism.weigh, **self._options
+        found = self.gradients.information(
+            *self._records, self.mechanism.weigh, path=path, **self._options
         )
         for part, values in found.items():
             self._sums[part] += values

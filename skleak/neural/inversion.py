@@ -49,8 +49,8 @@ def steps_information(
         along, across = subsampled_fisher_factors(sampling_rate, norms / noise_scale)
         return np.asarray(along), np.asarray(across)
 
-    found = gradients.summed_information(
-        X, y, parameters, weigh, parts=("matrix",), private_target=False
+    found = gradients.information(
+        X, y, weigh, parts=["matrix"], path=parameters, private_target=False
     )
     total = found.get("matrix", np.zeros((*X.shape, X.shape[1])))  # no step tells nothing
     return sampling_rate * (total / noise_scale) / noise_scale

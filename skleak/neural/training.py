@@ -272,7 +272,7 @@ class Training:
         if self.observer is not None:
             total, losses = self.observer.step(members, grid)
         else:
-            total, losses = self.gradients.total(self.X[members], self.y[members], grid)
+            total, losses = self.gradients.clipped_sum(self.X[members], self.y[members], grid)
         if grid is not None:
             noisy = total + self.source.integers(grid.log2_scale, len(total))
             return noisy.astype(np.float64) * grid.unit, losses
@@ -293,12 +293,12 @@ class Training:
                 "The parameters of all steps are needed, which are kept for the default module "
                 "only, up to 256 MB. Ask for `norm='trace'`, or read `fisher_information_loss_`."
             )
-        found = self.gradients.summed_information(
+        found = self.gradients.information(
             self.X[row : row + 1],
             self.y[row : row + 1],
-            np.stack(self.path),
             self.mechanism.weigh,
-            parts=("matrix",),
+            parts=["matrix"],
+            path=np.stack(self.path),
             private_target=private_target,
         )
         return np.asarray(self.mechanism.scale * found["matrix"][0])

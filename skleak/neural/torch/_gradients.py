@@ -25,6 +25,7 @@ from skleak.neural.gradients import (
     StepGradients,
     SumGrid,
     Weigh,
+    add_parts,
     check_smooth,
     clipped_steps,
 )
@@ -183,8 +184,11 @@ class TorchGradients(Gradients):
             self.module.train()
         return np.concatenate(found)
 
-    def clipped_sum(self, X: Array, y: Array) -> tuple[FloatArray, FloatArray]:
+    def clipped_sum(
+        self, X: Array, y: Array, grid: SumGrid | None = None
+    ) -> tuple[Array, FloatArray]:
         """Sum of the clipped gradients, (p,), and the losses of the records, (n,)."""
+        assert grid is None
         total, found = np.zeros(self.n_parameters), [np.empty(0)]
         for batch in self._batches(X, y, 1):
             gradients, losses = self.per_record(batch)
@@ -192,57 +196,42 @@ class TorchGradients(Gradients):
             found.append(numbers(losses))
         return total, np.concatenate(found)
 
-    def norms(self, X: Array, y: Array) -> FloatArray:
-        """Norms of the clipped gradients, (n,)."""
-        found = [np.empty(0)]
-        for batch in self._batches(X, y, 1):
-            norms = numbers(_norms(*self.per_record(batch)))
-            found.append(norms / self.clipping.divisor(norms))
-        return np.concatenate(found)
-
     def information(
+        self, X: Array, y: Array, weigh: Weigh, *, path: FloatArray | None = None, **options: Any
+    ) -> dict[str, FloatArray]:
+        """Parts of the information of every record; see `Gradients.information`."""
+        if path is None:
+            return self.sum_and_information(X, y, weigh, **options)[2]
+        total: dict[str, FloatArray] = {}
+        before = self.parameters
+        try:
+            for parameters in path:
+                self.parameters = parameters
+                add_parts(total, self.information(X, y, weigh, **options))
+        finally:
+            self.parameters = before
+        return total
+
+    def sum_and_information(  # type: ignore[override]
         self,
         X: Array,
         y: Array,
         weigh: Weigh,
         *,
         parts: Collection[Part],
-        **options: Any,
-    ) -> dict[str, FloatArray]:
-        """Parts of the information of every record; see `Gradients.information`."""
-        return self._walk(X, y, weigh, lambda gradients, losses: None, parts, **options)
-
-    def sum_and_information(
-        self, X: Array, y: Array, weigh: Weigh, *, grid: SumGrid | None = None, **options: Any
-    ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """`clipped_sum` and `information` of the same records; the gradients are taken once."""
-        assert grid is None
-        total, found = np.zeros(self.n_parameters), [np.empty(0)]
-
-        def see(gradients: Rows, losses: Any) -> None:
-            total[:] += self._sum(gradients, losses)
-            found.append(numbers(losses))
-
-        parts = self._walk(X, y, weigh, see, **options)
-        return total, np.concatenate(found), parts
-
-    def _walk(
-        self,
-        X: Array,
-        y: Array,
-        weigh: Weigh,
-        see: Callable[[Rows, Any], None],
-        parts: Collection[Part],
+        grid: SumGrid | None = None,
         n_probes: int | None = None,
         rng: np.random.Generator | None = None,
         private_target: bool = True,
-    ) -> dict[str, FloatArray]:
-        """Information of every record; ``see`` is shown the gradients and losses of each once.
+    ) -> tuple[Array, FloatArray, dict[str, FloatArray]]:
+        """`clipped_sum` and `information` of the same records; the gradients are taken once.
 
         For a change z of the unknowns, ``|M^(1/2) G z|^2``: summed over the unit changes of each,
         some at a time, or its mean over random signs.
         """
+        assert grid is None
         check_smooth(self.clipping)
+        total, every_loss = np.zeros(self.n_parameters), [np.empty(0)]
         u, whole, rng = self.n_unknowns(X, private_target), "matrix" in parts, make_generator(rng)
         n_probes = None if whole else n_probes
         width = n_probes or (u if whole else min(_COLUMNS, u))
@@ -259,7 +248,8 @@ class TorchGradients(Gradients):
                     gradients, losses, changes = changed
                     if scales is None:
                         scales = self._scales(gradients, losses, weigh)
-                        see(gradients, losses)
+                        total += self._sum(gradients, losses)
+                        every_loss.append(numbers(losses))
                     squares = scales.squared(changes) / (n_probes or 1)
                     sums["trace"] += numbers((squares * scales.factors[:, None]).sum((0, 1)))
                     sums["plain"] += numbers(squares.sum((0, 1)))
@@ -268,7 +258,8 @@ class TorchGradients(Gradients):
                         sums["matrix"] = numbers(sum(v @ v.transpose(1, 2) for v in columns))
             for part in parts:
                 found[part].append(sums[part])
-        return {part: np.concatenate(values) for part, values in found.items()}
+        joined = {part: np.concatenate(values) for part, values in found.items()}
+        return total, np.concatenate(every_loss), joined
 
     def _split(self, batch: Batch, z: Any, private_target: bool) -> tuple[Any, Any]:
         """Split changes of unknowns (k, n, u) into records (k, n, ...) and targets (k, n, m)."""
@@ -321,10 +312,10 @@ class TorchGradients(Gradients):
         """Return what clipping and subsampling do to changes of the gradients."""
         norms = _norms(gradients, losses)
         n = numbers(norms)
-        h = self.clipping.divisor(n)
-        factors = self._tensor(np.stack(np.broadcast_arrays(*weigh(n / h))))
-        radial = np.abs(1.0 - n * self.clipping.slope(n) / h) / h
-        return Scales(gradients, norms, self._tensor(np.stack([radial, 1.0 / h])), factors)
+        radial, flat = self.clipping.factors(n)
+        factors = self._tensor(np.stack(np.broadcast_arrays(*weigh(n * flat))))
+        clipping = self._tensor(np.stack([np.abs(radial), flat]))
+        return Scales(gradients, norms, clipping, factors)
 
     def _batches(self, X: Array, y: Array, width: int) -> Iterator[Batch]:
         """Micro-batches of records that have so many gradients each."""
