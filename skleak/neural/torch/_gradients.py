@@ -35,7 +35,6 @@ from skleak.neural.torch._checks import (
     Blank,
     before_any_record,
     check_derivatives,
-    check_differentiable,
     check_gradients,
     check_outputs,
     check_parts,
@@ -435,8 +434,7 @@ def torch_gradients(
     widths = (n_classes or 1, 1) if n_classes in (None, 2) else (n_classes,)
     objective = Objective.of(n_classes, check_outputs(module, made_up, widths), loss)
     blank.check_parameters(dict(module.named_parameters()))
-    check_gradients(module, objective, made_up)
-    smooth = differentiable and check_differentiable(module, objective, made_up)
+    smooth = check_gradients(module, objective, made_up, differentiable=differentiable)
     trained = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
     linear = linear_weights(module, trained, made_up)
     gradients = TorchGradients(
