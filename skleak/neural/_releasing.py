@@ -21,11 +21,10 @@ from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.influence.jacobian import norm_of_joint
 from skleak.mechanisms import NoiseGoal
-from skleak.neural._plan import Plan
 from skleak.neural.gradients import Gradients
 from skleak.neural.information import Totals, mean_totals
 from skleak.neural.report import ABOUT, PrivateSGDReport, Spread, build_report
-from skleak.neural.training import Training
+from skleak.neural.training import Plan, Training
 from skleak.utils._arguments import check_choice, check_integers, import_optional
 from skleak.utils._records import feature_labels, values_withheld, withholding
 from skleak.utils._sklearn_compat import (
@@ -333,13 +332,7 @@ def _sampler(plan: Plan) -> str:
 
 def _guarantee(plan: Plan, n_steps: int, n_parameters: int) -> dict[str, Any]:
     """Return the guarantee of differential privacy, or why there is none."""
-    reasons = list(plan.undeclared)
-    if plan.mechanism.noise_multiplier == 0.0:
-        reasons.append("no noise was added (`noise_multiplier=0`)")
-    elif plan.seeded:
-        reasons.append(
-            "the noise came from a seed or a generator (`random_state`), and can be drawn again"
-        )
+    reasons = plan.obstacles
     if not reasons:
         try:
             stated = {
@@ -468,23 +461,15 @@ class ReleasableSGD(PrivateSGDParameters):
 
     def _measure(self, n: int) -> None:
         """Losses of all records from the totals: None without, infinite without noise."""
-        totals, names = self._totals, ("", "diagonal_")
+        totals, loss, error = self._totals, None, None
         if self._plan.mechanism.noise_multiplier == 0.0:
-            found = {name: (np.full(n, np.inf), np.zeros(n)) for name in names}
-        elif totals is None:
-            found = {}
-        else:
-            whole = (totals.trace, totals.trace_error)
-            if totals.norm is not None and totals.norm_error is not None:
-                whole = (totals.norm, totals.norm_error)
-            share = totals.trace / totals.n_unknowns, totals.trace_error / totals.n_unknowns
-            pairs = (_root(*whole), _root(*share))
-            found = {
-                name: (_spread(loss, totals.records, n), _spread(error, totals.records, n))
-                for name, (loss, error) in zip(names, pairs, strict=True)
-            }
-        for name in names:
-            loss, error = found.get(name, (None, None))
+            loss, error = np.full(n, np.inf), np.zeros(n)
+        for name in ("", "diagonal_"):
+            if totals is not None:
+                part = "norm" if "norm" in totals.sums and not name else "trace"
+                unknowns = totals.n_unknowns if name else 1
+                both = _root(totals.sums[part] / unknowns, totals.errors[part] / unknowns)
+                loss, error = (_spread(values, totals.records, n) for values in both)
             setattr(self, f"{name}fisher_information_loss_", loss)
             setattr(self, f"{name}fisher_information_loss_error_", error)
         self.leakage_scope_ = None if totals is None else totals.scope
@@ -529,9 +514,10 @@ class ReleasableSGD(PrivateSGDParameters):
         rows = np.arange(n) if records is None else check_integers("records", records, n)
         totals = self._known_totals()
         if norm == "trace":
-            trace = totals.trace
+            trace = totals.sums["trace"]
             if amplification == "printed":
-                trace = self._plan.mechanism.printed_factor(self._plan.delta) * totals.plain
+                factor = self._plan.mechanism.printed_factor(self._plan.delta)
+                trace = factor * totals.sums["plain"]
             return _spread(np.sqrt(trace / totals.n_unknowns), totals.records, n)[rows]
         if amplification == "printed":
             raise ValueError(

@@ -31,31 +31,6 @@ from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 __all__ = ["GradientInversion", "GradientObservation", "observe_gradients"]
 
 
-def steps_information(
-    gradients: Gradients,
-    X: FloatArray,
-    y: Array,
-    parameters: FloatArray,
-    noise_scale: float,
-    sampling_rate: float,
-) -> FloatArray:
-    """Sum over steps of ``(q / s^2) G^T [along e e^T + across (1 - e e^T)] G``.
-
-    Shapes: X (n, d), y (n,), parameters (T, p); returns
-    (n, d, d).
-    """
-
-    def weigh(norms: FloatArray) -> tuple[Array, Array]:
-        along, across = subsampled_fisher_factors(sampling_rate, norms / noise_scale)
-        return np.asarray(along), np.asarray(across)
-
-    found = gradients.information(
-        X, y, weigh, parts=["matrix"], path=parameters, private_target=False
-    )
-    total = found.get("matrix", np.zeros((*X.shape, X.shape[1])))  # no step tells nothing
-    return sampling_rate * (total / noise_scale) / noise_scale
-
-
 def gradients_of(model: Any) -> Gradients:
     """Return a copy of the gradients that are passed, or those of a fitted estimator."""
     if isinstance(model, Gradients):
@@ -529,10 +504,22 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         return share * float(van_trees_mse(mean, own)), error
 
     def _information(self, X: FloatArray, y: IntArray, parameters: npt.ArrayLike) -> FloatArray:
-        """Fisher information of all steps about records, (n, d, d)."""
+        """Fisher information of all steps about records, (n, d, d).
+
+        The sum over steps of ``(q / s^2) G^T [along e e^T + across (1 - e e^T)] G``.
+        """
         path = np.atleast_2d(check_finite("parameters", parameters))
-        gradients = copy.deepcopy(self._gradients)
-        return steps_information(gradients, X, y, path, self._noise, self.sampling_rate)
+        noise, rate = self._noise, self.sampling_rate
+
+        def weigh(norms: FloatArray) -> tuple[Array, Array]:
+            along, across = subsampled_fisher_factors(rate, norms / noise)
+            return np.asarray(along), np.asarray(across)
+
+        found = self._gradients.information(
+            X, y, weigh, parts=["matrix"], path=path, private_target=False
+        )
+        total = found.get("matrix", np.zeros((*X.shape, X.shape[1])))  # no step tells nothing
+        return rate * (total / noise) / noise
 
     def _reconstruct(self, seen: GradientObservation, rng: np.random.Generator) -> FloatArray:
         """Likeliest record, (d,), of the likeliest target."""

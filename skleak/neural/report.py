@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from skleak._released import TABLE
 from skleak._version import __version__
@@ -253,14 +254,10 @@ def _differential_privacy(
     plan: Any, guarantee: SGDGuarantee | None
 ) -> tuple[dict[str, Any], pd.DataFrame]:
     """State the guarantee, and what it says of guesses; without dp-accounting a divergence only."""
-    step, reasons, guesses = plan.mechanism, list(plan.undeclared), pd.DataFrame()
+    step, reasons, guesses = plan.mechanism, plan.obstacles, pd.DataFrame()
     known = dict.fromkeys(("epsilon", "renyi", "noise_multiplier"), np.nan)
-    if step.noise_multiplier == 0.0:
-        reasons.append("no noise was added")
     if guarantee is not None:
         known |= {"renyi": guarantee.renyi, "noise_multiplier": guarantee.noise_multiplier}
-        if plan.seeded:
-            reasons.append("the noise came from a seed or a generator, and can be drawn again")
         try:
             known["epsilon"] = guarantee.epsilon
             guesses = _guesses(guarantee)
@@ -309,12 +306,12 @@ def _reconstruction(
         found |= {"most_exposed": float(bounds.min()), "median": float(bounds.median())}
     if totals is not None:
         factor = plan.mechanism.printed_factor(plan.delta)
-        printed = factor * float(totals.plain.max()) / totals.n_unknowns
+        printed = factor * float(totals.sums["plain"].max()) / totals.n_unknowns
         found["printed"] = float(fisher_information_loss_mse(np.sqrt(printed)))
     if guarantee is not None and spread.widths.max(initial=0.0) > 0.0:
         found["renyi"] = float(guarantee.reconstruction_mse(spread.widths))
     if totals is not None:
-        found["van_trees"] = spread.van_trees_mse(float(totals.trace.mean()))
+        found["van_trees"] = spread.van_trees_mse(float(totals.sums["trace"].mean()))
     found["guess"] = spread.guess_mse
     mse = pd.Series(found, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -471,11 +468,8 @@ class Spread:
     def of(cls, X: Any, y: Array, n_unknowns: int) -> "Spread":
         """Measure records X (n, ...) and, where more is unknown than their entries, y (n,)."""
         if sparse.issparse(X):
-            X = sparse.csc_array(X)
-            widths = (X.max(axis=0) - X.min(axis=0)).toarray().ravel()
-            mean = np.asarray(X.mean(axis=0)).ravel()
-            squares = np.asarray((X.multiply(X)).mean(axis=0)).ravel()
-            variances = np.maximum(squares - mean**2, 0.0)
+            low, high = min_max_axis(X, axis=0)
+            widths, variances = high - low, mean_variance_axis(X, axis=0)[1]
         else:
             flat = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
             widths, variances = np.ptp(flat, axis=0), flat.var(axis=0)

@@ -142,8 +142,8 @@ def test_who_is_followed(data):
         model = _model(**estimated, max_steps=200).fit(X, y)
         reference = _model(max_steps=200).fit(X, y)
         np.testing.assert_array_equal(model.coef_, reference.coef_)
-        total, error = model._totals.trace, model._totals.trace_error
-        assert np.all(np.abs(total - reference._totals.trace) < 7.0 * error + 1e-12)
+        total, error = model._totals.sums["trace"], model._totals.errors["trace"]
+        assert np.all(np.abs(total - reference._totals.sums["trace"]) < 7.0 * error + 1e-12)
         assert np.all(model.fisher_information_loss_error_ > 0.0)
     rare = _model(account_records="batch", max_steps=1).fit(X, y)
     never = rare.fisher_information_loss_ == 0.0
