@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from skleak._released import ReleasedLinearRegression, ReleasedLogisticRegression, ReleasedModel
-from skleak.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skleak.losses import LogisticLoss, PointwiseLoss, SoftmaxLoss, SquaredLoss
 from skleak.neural._releasing import ClassPredictionMixin, NumberPredictionMixin, ReleasableSGD
-from skleak.neural.gradients import Clipping, Gradients, LinearGradients
+from skleak.neural.gradients import Gradients, LinearGradients
 from skleak.neural.training import Plan, Source, Training, make_sources, observer_of
 from skleak.utils._arguments import import_optional
 from skleak.utils._confidential import leaves_whole
@@ -34,9 +34,41 @@ class PrivateSGD(ReleasableSGD):
     ) -> Array:
         """Class numbers or floats; ``classes`` may come, ``fitted`` by those of the fit."""
 
-    @abstractmethod
+    @property
+    def _n_classes(self) -> int | None:
+        return None if self._numeric_targets else len(self.classes_)
+
+    @property
+    def _loss(self) -> "PointwiseLoss | SoftmaxLoss":
+        """Loss of the default module."""
+        if self._numeric_targets:
+            return SquaredLoss()
+        return LogisticLoss() if self._n_classes == 2 else SoftmaxLoss()
+
+    @property
+    def _loss_name(self) -> str:
+        return "given" if self.loss is not None and self.module is not None else self._loss.name
+
     def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
-        """Return the model at its initial parameters."""
+        """Return the model at its initial parameters, for records (n, ...)."""
+        loss, clipping = self._loss, plan.mechanism.clipping
+        if self.module is None:
+            k = len(self.classes_) if isinstance(loss, SoftmaxLoss) else 1
+            return LinearGradients(loss, clipping, X.shape[1], k)
+        import_optional("torch", "torch", "A `module`")
+        neural = import_optional("skleak.neural.torch", "torch", "A `module`")
+        made: Gradients = neural.torch_gradients(
+            self.module,
+            clipping,
+            record_shape=tuple(X.shape[1:]),
+            n_classes=self._n_classes,
+            rng=source.generator,
+            loss=self.loss,
+            max_batch=self.max_batch,
+            device=self.device,
+            differentiable=self.accounting is not None and clipping.smooth,
+        )
+        return made
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
@@ -128,21 +160,18 @@ class PrivateSGD(ReleasableSGD):
 
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
         """Return the records that are kept, and targets as they came."""
-        linear = self.module is None
         with values_withheld(X, y):
             X, y = validate_data(
                 self,
                 X,
                 y,
                 reset=reset,
-                accept_sparse="csr" if linear else False,
-                allow_nd=not linear,
-                dtype=np.float64 if linear else [np.float64, np.float32],
+                **self._takes,
                 copy=True,  # the records are kept: later edits must not reach them
                 y_numeric=self._numeric_targets,
             )
         X = sparse.csr_array(X) if sparse.issparse(X) else X
-        if linear:
+        if self.module is None:
             top = float(np.abs(y).max()) if self._numeric_targets else 0.0
             check_sizes(len(y), largest_entries(X), top, getattr(self, "feature_names_in_", None))
         return X, y
@@ -173,43 +202,21 @@ class PrivateSGD(ReleasableSGD):
             return self._gradients.predict_raw(X)
 
     def _validated_records(self, X: Any) -> Any:
-        linear = self.module is None
         with values_withheld(X, None):
-            return validate_data(
-                self,
-                X,
-                reset=False,
-                accept_sparse="csr" if linear else False,
-                allow_nd=not linear,
-                dtype=[np.float64, np.float32],
-            )
+            return validate_data(self, X, reset=False, **self._takes)
+
+    @property
+    def _takes(self) -> dict[str, Any]:
+        """Kinds of records that the module takes, as scikit-learn checks them."""
+        if self.module is None:
+            return {"accept_sparse": "csr", "dtype": np.float64}
+        return {"allow_nd": True, "dtype": [np.float64, np.float32]}
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that the default module takes sparse records."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.module is None
         return tags
-
-
-def torch_gradients_of(
-    estimator: Any, X: Any, clipping: Clipping, n_classes: int | None, source: Source
-) -> Gradients:
-    """Gradients of the module of an estimator, for records (n, ...)."""
-    import_optional("torch", "torch", "A `module`")
-    neural = import_optional("skleak.neural.torch", "torch", "A `module`")
-    accounted = estimator.accounting is not None and clipping.smooth
-    made: Gradients = neural.torch_gradients(
-        estimator.module,
-        clipping,
-        record_shape=tuple(X.shape[1:]),
-        n_classes=n_classes,
-        rng=source.generator,
-        loss=estimator.loss,
-        max_batch=estimator.max_batch,
-        device=estimator.device,
-        differentiable=accounted,
-    )
-    return made
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -366,20 +373,6 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
     def _declares_classes(self) -> bool:
         return self.classes is not None
 
-    def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
-        clipping, k = plan.mechanism.clipping, len(self.classes_)
-        if self.module is not None:
-            return torch_gradients_of(self, X, clipping, k, source)
-        if k == 2:
-            return LinearGradients(LogisticLoss(), clipping, X.shape[1])
-        return LinearGradients(SoftmaxLoss(), clipping, X.shape[1], k)
-
-    @property
-    def _loss_name(self) -> str:
-        if self.loss is not None and self.module is not None:
-            return "given"
-        return LogisticLoss.name if len(self.classes_) == 2 else SoftmaxLoss.name
-
 
 class PrivateSGDRegressor(NumberPredictionMixin, PrivateSGD):
     """Regressor trained by private stochastic gradient descent that measures its leakage.
@@ -497,16 +490,6 @@ class PrivateSGDRegressor(NumberPredictionMixin, PrivateSGD):
         self, y: Array, records: Any, classes: Any = None, *, fitted: bool = False
     ) -> Array:
         return np.array(y, dtype=np.float64).ravel()
-
-    def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
-        clipping = plan.mechanism.clipping
-        if self.module is not None:
-            return torch_gradients_of(self, X, clipping, None, source)
-        return LinearGradients(SquaredLoss(), clipping, X.shape[1])
-
-    @property
-    def _loss_name(self) -> str:
-        return "given" if self.loss is not None and self.module is not None else SquaredLoss.name
 
     def _shaped(self, weights: FloatArray, intercept: FloatArray) -> tuple[Any, Any]:
         return weights[0], float(intercept[0])
