@@ -88,27 +88,30 @@ class Refits:
         return Cells(np.full(len(self.rows), np.nan), pair, from_own, notes)
 
     def _numbers(self, unknown: Unknown) -> Cells:
+        some = Refits(self.data, self.rows[all_known(unknown.parts, self.rows)])
+        found = [some._along(column) for column in unknown.parts] if len(some.rows) else []
+        return self.numbers(unknown, found, np.ones(len(self.rows), dtype=bool))
+
+    def numbers(self, unknown: Unknown, found: Sequence[Slopes], apart: BoolArray) -> Cells:
+        """Leakage of numbers from the slopes of the final parameters, where all are known.
+
+        Distances are measured of the records of a mask, (b,).
+        """
         b, parts, state = len(self.rows), unknown.parts, self.data.state
         known = all_known(parts, self.rows)
         loss, pair, from_own = np.full((3, b), np.nan)
         kinks, jumps = np.zeros((2, b), dtype=bool)
         if np.any(known):
-            some = Refits(self.data, self.rows[known])
-            worst, kinks[known], jumps[known] = worst_along(
-                state, parts, [some._along(column) for column in parts]
-            )
+            worst, kinks[known], jumps[known] = worst_along(state, parts, found)
             loss[known] = worst.loss
-            pair[known], from_own[known] = some.distances(parts, worst.direction)
+        if np.any(apart & known):
+            far = Refits(self.data, self.rows[apart & known])
+            away = one_deviation(parts, far.rows, worst.direction[apart[known]])
+            points = np.stack([far._with_numbers(parts, wanted) for wanted in away], axis=1)
+            distances = separations(state, points, number=True)
+            pair[apart & known], from_own[apart & known] = distances
         notes = describe(b, (~known, MISSING), (kinks, KINK), (jumps, JUMP))
         return Cells(loss, pair, from_own, notes)
-
-    def distances(
-        self, parts: Sequence[Unknown], direction: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Distances to a step off, of numbers that are known, (b,) each."""
-        away = one_deviation(parts, self.rows, direction)
-        points = np.stack([self._with_numbers(parts, wanted) for wanted in away], axis=1)
-        return separations(self.data.state, points, number=True)
 
     def _along(self, column: Unknown) -> Slopes:
         """Differentiate the final parameters along one number of these records."""

@@ -57,7 +57,7 @@ class PrivateSGD(ReleasableSGD):
             return LinearGradients(loss, clipping, X.shape[1], k)
         import_optional("torch", "torch", "A `module`")
         neural = import_optional("skleak.neural.torch", "torch", "A `module`")
-        made: Gradients = neural.torch_gradients(
+        made: Gradients = neural.TorchGradients(
             self.module,
             clipping,
             record_shape=tuple(X.shape[1:]),

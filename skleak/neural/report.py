@@ -1,6 +1,6 @@
 """The leakage report of private stochastic gradient descent."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypedDict
 
@@ -17,7 +17,7 @@ from skleak.plotting import LeakageDisplay
 from skleak.plotting.labels import number, percent
 from skleak.report.document import Block, Bullets, Card, Document, Pairs, Paragraph, Section
 from skleak.report.rendering import sentences, terms
-from skleak.report.reports import Report, header, plain, rows
+from skleak.report.reports import Report, entries
 from skleak.report.tables import columns_of, explained, loss_histogram
 from skleak.utils._typing import Array, FloatArray
 
@@ -76,12 +76,18 @@ class PrivateSGDReport(Report):
     ----------
     estimator : str
         Name of the estimator.
-    records : DataFrame
-        One row per training record (index ``record``, its position), NaN where it was not followed:
-        ``fisher_information_loss``, ``diagonal_fisher_information_loss``, both with a column of
-        the same name and ``_error`` (standard error), and ``unbiased_mse``, what an unbiased
-        attacker errs by at least ([DRA22] theorem 2): the mean square over the entries of the
-        record, and its target where that is private.
+    dataset : dict
+        Settings of the training, counts, and ``scope``: whether the Fisher information is of "this
+        run only" or a mean over runs; ``exact``, whether nothing in it was estimated; ``missing``,
+        why it is not known, else empty.
+    differential_privacy : dict
+        ``holds``, ``reasons`` (why none does), ``relation``, ``epsilon``, ``delta``, ``renyi``
+        (divergence of order 2, in nats), ``noise_multiplier`` (over the largest norm of a clipped
+        gradient), ``sampling`` and ``sampling_rate``. Numbers are NaN where they are not known.
+    facts : dict
+        What the numbers say (`SGDDecision`): ``values`` and ``membership`` with
+        ``advantage_any_prior`` and ``found_at_1pct``, ``reconstruction``, ``renyi`` and
+        ``share_removed``; None or NaN where something is not known.
     guesses : DataFrame
         Upper bounds on guesses of any attacker, a row for each ``secret``: ``success_prior``,
         ``success``, ``advantage`` and, between two, ``true_positives_at_1pct``. Empty without
@@ -90,18 +96,12 @@ class PrivateSGDReport(Report):
         Lower bounds on the mean squared error per entry of whoever reconstructs a whole record
         (index ``bound``, see Notes): ``mse``, ``root``, and ``over_guess``, over that of who
         guesses every entry by its mean.
-    differential_privacy : dict
-        ``holds``, ``reasons`` (why none does), ``relation``, ``epsilon``, ``delta``, ``renyi``
-        (divergence of order 2, in nats), ``noise_multiplier`` (over the largest norm of a clipped
-        gradient), ``sampling`` and ``sampling_rate``. Numbers are NaN where they are not known.
-    dataset : dict
-        Settings of the training, counts, and ``scope``: whether the Fisher information is of "this
-        run only" or a mean over runs; ``exact``, whether nothing in it was estimated; ``missing``,
-        why it is not known, else empty.
-    facts : dict
-        What the numbers say (`SGDDecision`): ``values`` and ``membership`` with
-        ``advantage_any_prior`` and ``found_at_1pct``, ``reconstruction``, ``renyi`` and
-        ``share_removed``; None or NaN where something is not known.
+    records : DataFrame
+        One row per training record (index ``record``, its position), NaN where it was not followed:
+        ``fisher_information_loss``, ``diagonal_fisher_information_loss``, both with a column of
+        the same name and ``_error`` (standard error), and ``unbiased_mse``, what an unbiased
+        attacker errs by at least ([DRA22] theorem 2): the mean square over the entries of the
+        record, and its target where that is private.
 
     Attributes
     ----------
@@ -132,12 +132,12 @@ class PrivateSGDReport(Report):
     """
 
     estimator: str
-    records: pd.DataFrame
+    dataset: dict[str, Any]
+    differential_privacy: dict[str, Any]
+    facts: SGDDecision
     guesses: pd.DataFrame
     reconstruction: pd.DataFrame
-    differential_privacy: dict[str, Any]
-    dataset: dict[str, Any]
-    facts: SGDDecision
+    records: pd.DataFrame
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -187,17 +187,8 @@ class PrivateSGDReport(Report):
             of the report: tables as lists with one dictionary per row. Infinite and undefined
             numbers are None, so that it is valid JSON.
         """
-        return header("private_sgd_report") | {
-            "estimator": self.estimator,
-            "dataset": plain(self.dataset),
-            "differential_privacy": plain(self.differential_privacy),
-            "findings": list(self.findings),
-            "assumptions": list(self.assumptions),
-            "facts": plain(self.facts),
-            "guesses": rows(self.guesses),
-            "reconstruction": rows(self.reconstruction, "bound"),
-            "records": rows(self.records, "record"),
-        }
+        names = (one.name for one in fields(self))
+        return entries(self, "private_sgd_report", ["findings", "assumptions", *names])
 
     def plot(self, *, ax: Any = None) -> Any:
         """Plot the distribution of leakage over records.
@@ -247,7 +238,7 @@ def build_report(model: Any) -> PrivateSGDReport:
     dataset = _dataset(model, records)
     facts = _decision(records, guesses, bounds, privacy, dataset)
     name = type(model).__name__
-    return PrivateSGDReport(name, records, guesses, bounds, privacy, dataset, facts)
+    return PrivateSGDReport(name, dataset, privacy, facts, guesses, bounds, records)
 
 
 def _differential_privacy(

@@ -9,7 +9,6 @@ from skleak.neural.torch._gradients import (
     TorchGradients,
     build_module,
     find_device,
-    torch_gradients,
 )
 from skleak.neural.torch._parts import numbers, plain_attention, unflattened
 
@@ -20,6 +19,5 @@ __all__ = [
     "find_device",
     "numbers",
     "plain_attention",
-    "torch_gradients",
     "unflattened",
 ]

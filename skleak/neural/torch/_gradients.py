@@ -68,51 +68,88 @@ _COLUMNS = 16
 class TorchGradients(Gradients):
     """Gradients of a torch module by ``torch.func``, in micro-batches.
 
-    Parameters that require no gradient stay as they are, and count as public. The others are held
-    by the module in its own precision.
+    The module is built, and what it does to made-up records looked at. Parameters that require no
+    gradient stay as they are, and count as public. The others are held by the module in its own
+    precision.
 
     Parameters
     ----------
-    module : torch.nn.Module
-        Takes (n, ...) records and returns (n, n_outputs). It is used, not copied.
-    objective : Objective
-        The loss of a record.
+    factory : callable
+        Takes nothing and returns a new ``torch.nn.Module``.
     clipping : Clipping
         How gradients are clipped.
+    record_shape : tuple of int
+        Shape of one record.
+    n_classes : int or None
+        Number of classes; None for a regression.
+    rng : Generator
+        Where the initial parameters come from.
+    loss : callable or None, default=None
+        ``loss(outputs, targets)``, as the functions of ``torch.nn.functional``; None is
+        cross-entropy, or half the squared error.
     max_batch : int or None, default=None
-        Most gradients in memory at once, those of probes included; None for what fits.
-    device : torch.device or str, default="cpu"
-        Where the module goes, and all computations with it.
-    linear : dict or None, default=None
-        Weights whose gradients need not be written out; see `PerRecord`.
-    blank : Blank
-        The module as its factory made it.
-    made_up : Tensor of shape (k, ...)
-        Records of nobody, on which what is published must predict as the module does.
+        Most gradients in memory at once.
+    device : str, default="auto"
+        Of torch; "auto" is a GPU where torch finds one.
+    differentiable : bool, default=True
+        Whether what records reveal will be asked, which needs second derivatives.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a module that is none, or whose gradients are not those of single records.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Where its gradients jump, so that Fisher information is too small.
     """
 
     def __init__(
         self,
-        module: Any,
-        objective: Objective,
+        factory: Callable[[], Any],
         clipping: Clipping,
         *,
-        blank: Blank,
-        made_up: Any,
+        record_shape: tuple[int, ...],
+        n_classes: int | None,
+        rng: np.random.Generator,
+        loss: Loss | None = None,
         max_batch: int | None = None,
-        device: Any = "cpu",
-        linear: dict[str, tuple[int, ...]] | None = None,
+        device: str = "auto",
+        differentiable: bool = True,
     ) -> None:
         super().__init__(clipping, max_batch)
-        self.device, self.objective, self._linear = torch.device(device), objective, linear
-        self._made_up = made_up.cpu()
+        if loss is not None and not callable(loss):
+            raise TypeError(
+                "`loss` must be None or a function of outputs and targets; got "
+                f"{type(loss).__name__}. Pass one such as torch.nn.functional.cross_entropy."
+            )
+        note_changes()
+        module = build_module(factory, rng)
+        check_parts(module)
+        blank = before_any_record(module)
+        self.device = find_device(device)
+        module = module.to(self.device).train()
+        made_up = torch.rand(3, *record_shape, generator=torch.Generator().manual_seed(0))
+        # Records of nobody, on which what is published must predict as the module does.
+        self._made_up = made_up.to(dtype=next(module.parameters()).dtype)
+        made_up = self._made_up.to(self.device)
+        widths = (n_classes or 1, 1) if n_classes in (None, 2) else (n_classes,)
+        self.objective = Objective.of(n_classes, check_outputs(module, made_up, widths), loss)
+        blank.check_parameters(dict(module.named_parameters()))
+        smooth = check_gradients(module, self.objective, made_up, differentiable=differentiable)
+        self._linear = linear_weights(module, _trained(module), made_up)
         self._use(module, blank)
+        batch = Batch(made_up, self.encode(np.zeros(len(made_up))))
+        with explained("torch cannot take the gradient of `module` record by record"):
+            self.per_record(batch)
+        if smooth:
+            check_derivatives(self.per_record, batch)
 
     def _use(self, module: Any, blank: Blank) -> None:
         self._blank = blank
         self.module = module.to(self.device).train()
-        named = self.module.named_parameters()
-        self._trained = {name: p.detach() for name, p in named if p.requires_grad}
+        self._trained = _trained(self.module)
         self.dtype = next(iter(self._trained.values())).dtype
         self.per_record = PerRecord(self.module, self.objective, self._trained, self._linear)
 
@@ -332,6 +369,11 @@ class TorchGradients(Gradients):
         return torch.tensor(np.asarray(values), dtype=self.dtype, device=self.device)
 
 
+def _trained(module: Any) -> dict[str, Any]:
+    """Return the parameters of a module that require a gradient, by name."""
+    return {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
+
+
 def _norms(gradients: Rows, losses: Any) -> Any:
     """Norms of the gradients, (n,), after a look at whether they and the losses are finite."""
     norms = squared_norms(gradients).sqrt()
@@ -369,90 +411,6 @@ def build_module(factory: Callable[[], Any], rng: np.random.Generator) -> Any:
         )
     with explained("`module` returns a network that cannot be copied"):
         return copy.deepcopy(module)
-
-
-def torch_gradients(
-    factory: Callable[[], Any],
-    clipping: Clipping,
-    *,
-    record_shape: tuple[int, ...],
-    n_classes: int | None,
-    rng: np.random.Generator,
-    loss: Loss | None = None,
-    max_batch: int | None = None,
-    device: str = "auto",
-    differentiable: bool = True,
-) -> TorchGradients:
-    """Build a module, look at what it does to made-up records, and return its gradients.
-
-    Parameters
-    ----------
-    factory : callable
-        Takes nothing and returns a new ``torch.nn.Module``.
-    clipping : Clipping
-        How gradients are clipped.
-    record_shape : tuple of int
-        Shape of one record.
-    n_classes : int or None
-        Number of classes; None for a regression.
-    rng : Generator
-        Where the initial parameters come from.
-    loss : callable or None, default=None
-        ``loss(outputs, targets)``, as the functions of ``torch.nn.functional``; None is
-        cross-entropy, or half the squared error.
-    max_batch : int or None, default=None
-        Most gradients in memory at once.
-    device : str, default="auto"
-        Of torch; "auto" is a GPU where torch finds one.
-    differentiable : bool, default=True
-        Whether what records reveal will be asked, which needs second derivatives.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For a module that is none, or whose gradients are not those of single records.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        Where its gradients jump, so that Fisher information is too small.
-    """
-    if loss is not None and not callable(loss):
-        raise TypeError(
-            "`loss` must be None or a function of outputs and targets; got "
-            f"{type(loss).__name__}. Pass one such as torch.nn.functional.cross_entropy."
-        )
-    note_changes()
-    module = build_module(factory, rng)
-    check_parts(module)
-    blank = before_any_record(module)
-    place = find_device(device)
-    module = module.to(place).train()
-    dtype = next(module.parameters()).dtype
-    made_up = torch.rand(3, *record_shape, generator=torch.Generator().manual_seed(0))
-    made_up = made_up.to(device=place, dtype=dtype)
-    widths = (n_classes or 1, 1) if n_classes in (None, 2) else (n_classes,)
-    objective = Objective.of(n_classes, check_outputs(module, made_up, widths), loss)
-    blank.check_parameters(dict(module.named_parameters()))
-    smooth = check_gradients(module, objective, made_up, differentiable=differentiable)
-    trained = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
-    linear = linear_weights(module, trained, made_up)
-    gradients = TorchGradients(
-        module,
-        objective,
-        clipping,
-        blank=blank,
-        made_up=made_up,
-        max_batch=max_batch,
-        device=place,
-        linear=linear,
-    )
-    batch = Batch(made_up, gradients.encode(np.zeros(len(made_up))))
-    with explained("torch cannot take the gradient of `module` record by record"):
-        gradients.per_record(batch)
-    if smooth:
-        check_derivatives(gradients.per_record, batch)
-    return gradients
 
 
 def find_device(name: str) -> Any:

@@ -26,7 +26,7 @@ def small_net(width=3, outputs=3, dtype=torch.float64):
 def gradients_of(build, clipping=1.3, shape=(2,), n_classes=3, seed=0, **options):
     options = {"rng": np.random.default_rng(seed), "device": "cpu"} | options
     clip = SmoothClipping(clipping) if isinstance(clipping, float) else clipping
-    return TORCH.torch_gradients(build, clip, record_shape=shape, n_classes=n_classes, **options)
+    return TORCH.TorchGradients(build, clip, record_shape=shape, n_classes=n_classes, **options)
 
 
 @pytest.mark.parametrize("n_classes", [None, 2, 3])
