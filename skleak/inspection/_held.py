@@ -138,41 +138,37 @@ class HeldBlock:
 
     def tangents(self, unknown: Unknown) -> Tangents:
         """Differentiate the encoding of these records: a block of columns per deviation of each."""
-        parts = [self._along(column) for column in unknown.parts]
-        if not unknown.columns:
-            return parts[0]
-        columns = np.unique(np.concatenate([part.columns for part in parts]))
-        sides = np.zeros((2, len(self.rows), len(columns), len(parts)))
-        for m, (part, column) in enumerate(zip(parts, unknown.parts, strict=True)):
-            at = np.searchsorted(columns, part.columns)
-            sides[0][:, at, m] = column.sd * part.right[:, :, 0]
-            sides[1][:, at, m] = column.sd * part.left[:, :, 0]
-        known = np.all([part.known for part in parts], axis=0)
-        kinks, jumps = (
-            np.any([getattr(part, name) for part in parts], axis=0) for name in ("kinks", "jumps")
-        )
+        parts, b = unknown.parts, len(self.rows)
+        moving = [self._moving(column) for column in parts]
+        columns = np.unique(np.concatenate(moving))
+        sides = np.zeros((2, b, len(columns), len(parts)))
+        kinks, jumps = np.zeros((2, b), dtype=bool)
+        for m, column in enumerate(parts):
+            x = column.floats[self.rows]
+            there = np.flatnonzero(np.isfinite(x))
+
+            def encoded(
+                numbers: FloatArray,
+                which: IntArray,
+                column: Unknown = column,
+                rows: IntArray = self.rows[there],
+            ) -> FloatArray:
+                return with_numbers(self.data, [column], rows[which], [numbers])[:, columns]
+
+            if len(moving[m]):
+                found = slopes(encoded, x[there], STEP * column.sd, limits=column.limits)
+                unit = column.sd if unknown.columns else 1.0
+                sides[..., m][:, there] = unit * np.stack([found.right, found.left])
+                kinks[there] |= found.kinks
+                jumps[there] |= found.jumps
+        known = all_known(parts, self.rows)
         return Tangents(columns, sides[0], sides[1], known, kinks & ~jumps, jumps)
 
-    def _along(self, column: Unknown) -> Tangents:
-        """Differentiate the encoding of these records along one number."""
-        b, x = len(self.rows), column.floats[self.rows]
-        there = np.flatnonzero(np.isfinite(x))
-        kinks, jumps = np.zeros((2, b), dtype=bool)
-        columns = self._moving(column, there) if len(there) else there
-        sides = np.zeros((2, b, len(columns), 1))
-
-        def encoded(numbers: FloatArray, which: IntArray) -> FloatArray:
-            some = self.rows[there[which]]
-            return with_numbers(self.data, [column], some, [numbers])[:, columns]
-
-        if len(columns):
-            found = slopes(encoded, x[there], STEP * column.sd, limits=column.limits)
-            sides[0, there, :, 0], sides[1, there, :, 0] = found.right, found.left
-            kinks[there], jumps[there] = found.kinks & ~found.jumps, found.jumps
-        return Tangents(columns, sides[0], sides[1], np.isfinite(x), kinks, jumps)
-
-    def _moving(self, column: Unknown, there: IntArray) -> IntArray:
+    def _moving(self, column: Unknown) -> IntArray:
         """Return the encoded columns that some number moves, of shape (k,)."""
+        there = np.flatnonzero(np.isfinite(column.floats[self.rows]))
+        if not len(there):
+            return there
         rows, own = self.rows[there], self.own[there]
         steps = STEP * column.sd * np.array([1.0, -1.0, 2.0**-9, -(2.0**-9)])
         numbers = (column.floats[rows] + steps[:, None]).ravel()
@@ -212,6 +208,11 @@ class HeldBlock:
         distances[:, there] = separations(self.data.state, points, number=True)
         outside[there] = np.logical_or.reduceat(limited, some.starts[:-1])
         return distances[0], distances[1], outside
+
+
+def all_known(parts: Sequence[Unknown], rows: IntArray) -> BoolArray:
+    """Mask of the records of which all of some numbers are known, of shape (b,)."""
+    return np.all([np.isfinite(column.floats[rows]) for column in parts], axis=0)
 
 
 def one_deviation(

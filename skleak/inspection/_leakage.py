@@ -17,13 +17,13 @@ from skleak.adversary.knowledge import as_table as as_raw_table
 from skleak.adversary.knowledge import column_names, raw_column, resolve_records
 from skleak.exceptions import AttackNotApplicableError, CostWarning
 from skleak.influence.leakage import leakage_model
-from skleak.influence.refit import operations_each, whitened
+from skleak.influence.refit import whitened
 from skleak.influence.state import FitState, RecordBatch, seen_through
 from skleak.inspection._columns import Cells, Unknown, read, resolved, with_numbers
-from skleak.inspection._held import HeldBlock, Learned, held, learns_nothing_of
-from skleak.inspection._pipeline import Inspected, encodings, inspected, own_labels, some_records
+from skleak.inspection._held import HeldBlock, Learned, all_known, held, learns_nothing_of
+from skleak.inspection._pipeline import Inspected, encodings, inspected, most_records, some_records
 from skleak.inspection._slopes import person_blocks
-from skleak.inspection.refits import Refits, all_known
+from skleak.inspection.refits import Refits
 from skleak.report import LeakageReport
 from skleak.report.leakage import MeasuredTable, build_leakage_report
 from skleak.report.measures import (
@@ -83,10 +83,8 @@ def _frame(unknown: Unknown, rows: IntArray, cells: Cells, index: pd.Index) -> p
 
 # Records that are refitted where none are named, and at least; fits for the slope of a number.
 _MOST_RECORDS, _LEAST_RECORDS, _FITS_SLOPE = 20, 2, 42
-# Multiplications and additions, and seconds of refits, that a call takes unasked: a few minutes.
-_MOST_WORK, _MOST_SECONDS = 2e11, 300.0
-# Records that are measured without refits whatever they take.
-_LEAST_MEASURED = 100
+# Seconds of refits that a call takes unasked: a few minutes.
+_MOST_SECONDS = 300.0
 CLOSED = "what was learned counts in closed form"
 NO_REFIT = "no distances: they need refits of the record, which has to be named in `records`"
 REFITTED = "by refits of the pipeline"
@@ -96,9 +94,7 @@ def affordable(data: Inspected, unknown: Sequence[Unknown]) -> IntArray:
     """Choose records to measure where none are named: all, or the most exposed and some more."""
     n = len(data.y)
     values = sum(3 if one.is_number else int(one.n_values) for one in unknown)
-    work = operations_each(data.state, n * values) * max(values, 1)
-    most = max(_LEAST_MEASURED, int(_MOST_WORK / work))
-    return _exposed_and_others(data, np.arange(n), most, unknown)
+    return _exposed_and_others(data, np.arange(n), most_records(data.state, n, values), unknown)
 
 
 def _exposed_and_others(
@@ -613,7 +609,7 @@ def _groups(groups: Any, data: Inspected, rows: IntArray) -> Array:
     """Group label of each of some records, (b,)."""
     n, n_columns = data.table.shape
     if data.facts is not None:
-        groups = own_labels(groups, data.facts.positions)
+        groups = data.facts.own_labels(groups)
     if is_single_feature(groups):
         names = column_names(data.table)
         groups = raw_column(data.table, int(resolve_features(groups, names, n_columns)[0]))

@@ -62,6 +62,14 @@ class TableFacts:
     positions: IntArray  # of the records in memory, among all, ascending, (m,)
     left: FloatArray  # share of the spread of each that is left given the others, (n_columns,)
 
+    def own_labels(self, groups: Any) -> Any:
+        """Labels of the records in memory, where there is one for each of all records."""
+        if isinstance(groups, str | int):
+            return groups
+        if hasattr(groups, "to_dask_array"):
+            groups = series_array(groups, "groups")
+        return _series_at(groups, np.zeros(0, dtype=np.intp), (), self.positions)
+
 
 @dataclass(frozen=True)
 class Inspected:
@@ -312,8 +320,10 @@ def _furthest(points: FloatArray, other: FloatArray) -> FloatArray:
     return np.asarray(distances.max(axis=1))
 
 
-# Multiplications and additions that a call takes unasked, and records that are in memory at once.
-_MOST_WORK, _MOST_RECORDS, _LEAST_RECORDS = 2e11, 5_000, 100
+# Multiplications and additions that a call takes unasked: a few minutes.
+_MOST_WORK = 2e11
+# Records that are in memory at once at most, and that are measured whatever they take.
+_MOST_RECORDS, _LEAST_RECORDS = 5_000, 100
 # Blocks whose facts are merged at once.
 _SPLIT_EVERY = 8
 
@@ -374,11 +384,16 @@ def some_records(
     return data, np.searchsorted(positions, asked), n
 
 
+def most_records(state: FitState, n: int, values: int) -> int:
+    """Count the records of n that are measured unasked, each with so many values."""
+    work = operations_each(state, n * values) * max(values, 1)
+    return max(_LEAST_RECORDS, int(_MOST_WORK / work))
+
+
 def _affordable(state: FitState, columns: list[ColumnFacts], n: int) -> IntArray:
     """Positions of the records to measure where none are named, ascending."""
     values = sum(3 if c.values is None or c.is_quantity else len(c.values) for c in columns) + 3
-    work = operations_each(state, n * values) * max(values, 1)
-    most = int(np.clip(_MOST_WORK / work, _LEAST_RECORDS, _MOST_RECORDS))
+    most = min(most_records(state, n, values), _MOST_RECORDS)
     if n <= most:
         return np.arange(n)
     loss = leakage_model(state).record_loss(state.training)
@@ -444,12 +459,3 @@ def _merged(blocks: list[list[ColumnFacts]]) -> list[ColumnFacts]:
     for block in blocks[1:]:
         found = [one.merged(other) for one, other in zip(found, block, strict=True)]
     return found
-
-
-def own_labels(groups: Any, positions: IntArray) -> Any:
-    """Labels of the records in memory, where there is one for each of all records."""
-    if isinstance(groups, str | int):
-        return groups
-    if hasattr(groups, "to_dask_array"):
-        groups = series_array(groups, "groups")
-    return _series_at(groups, np.zeros(0, dtype=np.intp), (), positions)

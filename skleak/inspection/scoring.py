@@ -90,12 +90,7 @@ def _of_columns(transformer: ColumnTransformer, n_in: int, n_out: int) -> BoolAr
 
 def _of_levels(encoder: OneHotEncoder, n_in: int, n_out: int) -> BoolArray:
     """Let the outputs of each column follow one another, one for each level that is kept apart."""
-    rare = getattr(encoder, "infrequent_categories_", None) or [None] * n_in
-    dropped = encoder.drop_idx_ if encoder.drop_idx_ is not None else [None] * n_in
-    widths = [
-        len(levels) - (0 if few is None else len(few) - 1) - (drop is not None)
-        for levels, few, drop in zip(encoder.categories_, rare, dropped, strict=True)
-    ]
+    widths = encoder._n_features_outs
     if len(widths) != n_in or sum(widths) != n_out:
         return np.ones((n_in, n_out), dtype=bool)
     return np.repeat(np.eye(n_in, dtype=bool), widths, axis=1)

@@ -131,7 +131,7 @@ class PrivateSGD(ReleasableSGD):
         y = self._encode_targets(y, records, classes)
         n = int(X.shape[0])
         self._plan = plan = Plan.of(self, n)
-        self._check_ledger(n)
+        self._check_ledger()
         self._runs, self._charged, self._charged_steps = [], 0.0, 0
         for source in make_sources(self.random_state, int(self.n_runs)):
             gradients = self._make_gradients(X, plan, source)
@@ -369,10 +369,6 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
             self.classes_ = find_classes(y, known, records, type(self).__name__, name=name)
         return np.searchsorted(self.classes_, y)
 
-    @property
-    def _declares_classes(self) -> bool:
-        return self.classes is not None
-
 
 class PrivateSGDRegressor(NumberPredictionMixin, PrivateSGD):
     """Regressor trained by private stochastic gradient descent that measures its leakage.
@@ -490,6 +486,3 @@ class PrivateSGDRegressor(NumberPredictionMixin, PrivateSGD):
         self, y: Array, records: Any, classes: Any = None, *, fitted: bool = False
     ) -> Array:
         return np.array(y, dtype=np.float64).ravel()
-
-    def _shaped(self, weights: FloatArray, intercept: FloatArray) -> tuple[Any, Any]:
-        return weights[0], float(intercept[0])

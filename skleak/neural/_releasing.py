@@ -21,7 +21,7 @@ from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.influence.jacobian import norm_of_joint
 from skleak.mechanisms import NoiseGoal
-from skleak.neural.gradients import Gradients
+from skleak.neural.gradients import Gradients, LinearGradients
 from skleak.neural.information import Totals, mean_totals
 from skleak.neural.report import ABOUT, PrivateSGDReport, Spread, build_report
 from skleak.neural.training import Plan, Training
@@ -387,18 +387,8 @@ def warn_of_noise(plan: Plan) -> None:
     warnings.warn(message, PrivacyLeakWarning, stacklevel=outer_stacklevel())
 
 
-# What is dropped from pickles: records, and what was learned of single ones.
-_CONFIDENTIAL = (
-    "_runs",
-    "_charged",
-    "_charged_steps",
-    "_totals",
-    "history_",
-    "fisher_information_loss_",
-    "diagonal_fisher_information_loss_",
-    "fisher_information_loss_error_",
-    "diagonal_fisher_information_loss_error_",
-)
+# How attributes begin that pickles leave out: records, and what was learned of single ones.
+_CONFIDENTIAL = ("_runs", "_charged", "_totals", "history_", "fisher_", "diagonal_fisher_")
 # Standard errors that are added to a loss that is only estimated, before a ledger is charged.
 _CAUTION = 3.0
 # Part of the ledger's `mu_delta` that is left which one charge takes.
@@ -409,6 +399,7 @@ class ReleasableSGD(PrivateSGDParameters):
     """Leakage of the records of a training, and the boundary of what may leave."""
 
     _numeric_targets: ClassVar[bool]
+    classes: Any  # of classifiers
     _released: ClassVar[type[ReleasedModel]]
 
     _plan: Plan
@@ -417,11 +408,13 @@ class ReleasableSGD(PrivateSGDParameters):
     _charged_steps: int
     _gradients: Gradients
     _totals: "Totals | None"
+    coef_: FloatArray
+    intercept_: float | FloatArray
 
     @property
     def _declares_classes(self) -> bool:
         """True if no class was read off the labels; regressors have none."""
-        return True
+        return self._numeric_targets or self.classes is not None
 
     def _publish(self) -> None:
         """Set the fitted attributes after some steps."""
@@ -438,14 +431,12 @@ class ReleasableSGD(PrivateSGDParameters):
             "loss": np.array(first.losses),
             "batch_size": np.array(first.batch_sizes),
         }
-        self._set_model()
-
-    def _set_model(self) -> None:
-        """Set the attributes that hold the model itself."""
-        if self.module is not None:
-            return
-        weights, intercept = self._gradients.split(self._gradients.parameters)  # type: ignore[attr-defined]
-        self.coef_, self.intercept_ = self._shaped(weights, intercept)
+        if isinstance(first.gradients, LinearGradients):
+            # As scikit-learn shapes them.
+            weights, intercept = first.gradients.split(first.gradients.parameters)
+            self.coef_, self.intercept_ = weights, intercept
+            if self._numeric_targets:
+                self.coef_, self.intercept_ = weights[0], float(intercept[0])
 
     @property
     def module_(self) -> Any:
@@ -454,10 +445,6 @@ class ReleasableSGD(PrivateSGDParameters):
         if module is None:
             raise AttributeError(f"This {type(self).__name__} has no trained module.")
         return module
-
-    def _shaped(self, weights: FloatArray, intercept: FloatArray) -> tuple[Any, Any]:
-        """Coefficients and intercept as scikit-learn shapes them, of (K, d) and (K,)."""
-        return weights, intercept
 
     def _measure(self, n: int) -> None:
         """Losses of all records from the totals: None without, infinite without noise."""
@@ -600,7 +587,7 @@ class ReleasableSGD(PrivateSGDParameters):
             )
         return self._runs
 
-    def _check_ledger(self, n: int) -> None:
+    def _check_ledger(self) -> None:
         """Refuse, before anything is drawn, a training whose leakage no ledger could enter."""
         if self.ledger is None or self._plan.mechanism.noise_multiplier == 0.0:
             return
@@ -699,10 +686,8 @@ class ReleasableSGD(PrivateSGDParameters):
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop what is confidential: a pickle travels."""
-        state = dict(super().__getstate__())
-        for name in _CONFIDENTIAL:
-            state.pop(name, None)
-        return state
+        kept: dict[str, Any] = super().__getstate__()
+        return {name: held for name, held in kept.items() if not name.startswith(_CONFIDENTIAL)}
 
 
 def _root(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:

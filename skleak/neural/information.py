@@ -151,10 +151,6 @@ class StepMechanism:
         largest = np.maximum(*self._table((norms + self.clipping.sensitivity) / self.noise_scale))
         return largest, largest
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the table, which is made again from the rest."""
-        return {name: value for name, value in vars(self).items() if name != "_table"}
-
     @cached_property
     def _table(self) -> FactorTable:
         reach = self.clipping.sensitivity * (1 if self.sampling == "poisson" else 2)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -218,14 +218,12 @@ class Posterior:
         self, start: FloatArray, target: float, max_iter: int, tol: float
     ) -> tuple[float, FloatArray]:
         """Lowest value that L-BFGS reaches from a record (d,), and the record there."""
-        unit = np.where(self.unit > 0.0, self.unit, 1.0)
-        z = np.where(self.unit > 0.0, (np.clip(start, self.low, self.high) - self.mean) / unit, 0.0)
-        free = self.unit > 0.0
-        ends = zip(
-            np.where(free, (self.low - self.mean) / unit, 0.0),
-            np.where(free, (self.high - self.mean) / unit, 0.0),
-            strict=True,
-        )
+
+        def inner(record: FloatArray) -> FloatArray:
+            none, free = np.zeros_like(self.mean), self.unit > 0.0
+            return np.divide(record - self.mean, self.unit, out=none, where=free)
+
+        z, ends = inner(np.clip(start, self.low, self.high)), (inner(self.low), inner(self.high))
         # The search needs values near one, and with little noise they are far from it.
         typical = abs(self(np.zeros_like(z), target)[0]) or 1.0
 
@@ -234,7 +232,9 @@ class Posterior:
             return value / typical, slope / typical
 
         options = {"maxiter": max_iter, "ftol": 0.0, "gtol": tol, "maxcor": 20}
-        found = minimize(scaled, z, jac=True, method="L-BFGS-B", bounds=list(ends), options=options)
+        found = minimize(
+            scaled, z, jac=True, method="L-BFGS-B", bounds=Bounds(*ends), options=options
+        )
         return float(found.fun) * typical, self.mean + self.unit * found.x
 
 

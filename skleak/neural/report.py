@@ -267,21 +267,15 @@ def _differential_privacy(
 
 
 def _guesses(guarantee: SGDGuarantee) -> pd.DataFrame:
-    found = [guarantee.true_positives(0.01), np.nan, np.nan]
-    table = pd.DataFrame(
-        {
-            "secret": [*_SECRETS, _MEMBERSHIP],
-            "success_prior": [*(1.0 / n for n in _SECRETS.values()), 0.5],
-            "advantage": [
-                *(guarantee.advantage(n) for n in _SECRETS.values()),
-                guarantee.membership_advantage(),
-            ],
-            "true_positives_at_1pct": [*found, guarantee.true_positives(0.01, membership=True)],
-        }
-    )
-    guess = table["success_prior"]
-    table.insert(2, "success", guess + table["advantage"] * (1.0 - guess))
-    return table
+    powers = dict.fromkeys(_SECRETS, np.nan) | {
+        "two values": guarantee.true_positives(0.01),
+        _MEMBERSHIP: guarantee.true_positives(0.01, membership=True),
+    }
+    gains = [*map(guarantee.advantage, _SECRETS.values()), guarantee.membership_advantage()]
+    guess = np.array([*(1.0 / n for n in _SECRETS.values()), 0.5])
+    table = pd.DataFrame({"secret": list(powers), "success_prior": guess})
+    table["success"] = guess + np.array(gains) * (1.0 - guess)
+    return table.assign(advantage=gains, true_positives_at_1pct=list(powers.values()))
 
 
 def _reconstruction(

@@ -1,7 +1,6 @@
 """What is decided before a run, from public numbers, and the run of private steps."""
 
 import os
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
@@ -121,8 +120,8 @@ def _smallest(excess: Callable[[float], float], goal: str) -> float:
     return float(np.exp(found))
 
 
-class Source(ABC):
-    """Random numbers of a run.
+class Source:
+    """Random numbers of a run, from a generator: whoever has its seed has the noise.
 
     Attributes
     ----------
@@ -130,19 +129,20 @@ class Source(ABC):
         For what need not be secret: initial weights, probes, which steps are counted.
     """
 
-    generator: np.random.Generator
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._secret, self.generator = generator.spawn(2)
 
-    @abstractmethod
     def normal(self, size: int) -> FloatArray:
         """Return the standard normal numbers, (size,), in floating point."""
+        return self._secret.normal(size=size)
 
     def integers(self, log2_scale: int, size: int) -> IntArray:
         """Return normal numbers of standard deviation ``2^log2_scale``, rounded, (size,)."""
         return np.rint(np.ldexp(self.normal(size), log2_scale)).astype(np.int64)
 
-    @abstractmethod
     def uniform(self, size: int) -> FloatArray:
         """Uniform numbers in [0, 1), (size,)."""
+        return self._secret.random(size)
 
     def members(self, n: int, rate: float) -> IntArray:
         """Draw a batch to which each of n records belongs with probability ``rate``, sorted."""
@@ -170,10 +170,6 @@ class SecretSource(Source):
         """Return discrete Gaussian numbers of that scale, drawn exactly, (size,)."""
         return dyadic_discrete_gaussian(log2_scale, size)
 
-    def uniform(self, size: int) -> FloatArray:
-        """53 bits each."""
-        return (_words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
     def members(self, n: int, rate: float) -> IntArray:
         """Draw a batch, with a probability that is rounded down by at most 2^-64: more private."""
         limit = int(Fraction(rate) * 2**64)
@@ -191,21 +187,6 @@ class SecretSource(Source):
                 return np.sort(chosen)
 
 
-class SeededSource(Source):
-    """A generator: for experiments, as whoever has the seed has the noise."""
-
-    def __init__(self, generator: np.random.Generator) -> None:
-        self._secret, self.generator = generator.spawn(2)
-
-    def normal(self, size: int) -> FloatArray:
-        """Return the standard normal numbers of the generator."""
-        return self._secret.normal(size=size)
-
-    def uniform(self, size: int) -> FloatArray:
-        """Uniform numbers of the generator."""
-        return self._secret.random(size)
-
-
 def _words(size: int) -> npt.NDArray[np.uint64]:
     """Random words of 64 bits of the operating system, (size,)."""
     return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
@@ -215,7 +196,7 @@ def make_sources(random_state: RandomState, n_runs: int) -> list[Source]:
     """One independent source for each run; from the operating system for None."""
     if random_state is None:
         return [SecretSource() for _ in range(n_runs)]
-    return [SeededSource(child) for child in make_generator(random_state).spawn(n_runs)]
+    return [Source(child) for child in make_generator(random_state).spawn(n_runs)]
 
 
 # Numbers in the parameters of all steps that are kept: 256 MB.
@@ -425,12 +406,6 @@ class Plan:
             )
         return reasons
 
-    def epsilon(self, n_steps: int) -> float:
-        """Epsilon at ``delta`` of so many steps, under replacement of one record."""
-        if self.mechanism.noise_multiplier == 0.0:
-            return float("inf")
-        return self.mechanism.guarantee(n_steps, self.delta).epsilon
-
     def gaussian_mu(
         self, n_steps: int, n_parameters: int, mu_delta: float = 0.0
     ) -> tuple[float | None, float]:
@@ -476,11 +451,18 @@ class Plan:
         return "real numbers" if self.grid is None else "exact"
 
     def stated_epsilon(self, n_steps: int, n_parameters: int) -> float:
-        """Return that epsilon with what discrete noise adds to it, about 1e-20 a step."""
+        """Epsilon at ``delta`` of so many steps, under replacement of one record.
+
+        With what discrete noise adds to it, about 1e-20 a step.
+        """
+
+        def of_real_numbers(delta: float) -> float:
+            return self.mechanism.guarantee(n_steps, delta).epsilon
+
         if self.grid is None:
-            return self.epsilon(n_steps)
+            return of_real_numbers(self.delta)
         return discretized_epsilon(
-            lambda delta: self.mechanism.guarantee(n_steps, delta).epsilon,
+            of_real_numbers,
             self.delta,
             n_parameters=n_parameters,
             n_steps=n_steps,

@@ -5,11 +5,7 @@ The only package that imports torch when it is imported: enter it late, through
 """
 
 from skleak.neural.torch._checks import Blank
-from skleak.neural.torch._gradients import (
-    TorchGradients,
-    build_module,
-    find_device,
-)
+from skleak.neural.torch._gradients import TorchGradients, build_module, find_device
 from skleak.neural.torch._parts import numbers, plain_attention, unflattened
 
 __all__ = [
