@@ -1,7 +1,6 @@
 """What a fitted pipeline tells about the columns that a person has, before they are encoded."""
 
-from skleak.inspection._attribute_leakage import attribute_leakage
-from skleak.inspection._leakage_report import leakage_report
+from skleak.inspection._leakage import attribute_leakage, leakage_report
 from skleak.inspection.scoring import LeakageFrame, make_leakage_scorer
 from skleak.utils import announce as _announce
 

@@ -430,10 +430,9 @@ class Cells:
     from_own: FloatArray
     notes: Array  # What should be known of each, (b,)
 
-    def noted(self, note: str) -> "Cells":
-        """Return the same with one more note on all."""
-        notes = [f"{own}; {note}" if own else note for own in self.notes]
-        return replace(self, notes=np.array(notes, dtype=object))
+    def noted(self, *masked: tuple[BoolArray | bool, str]) -> "Cells":
+        """Return the same with more notes on those that each mask covers."""
+        return replace(self, notes=describe(self.notes, *masked))
 
     @classmethod
     def of_all(cls, parts: Sequence["Cells"], order: IntArray) -> "Cells":
@@ -449,11 +448,11 @@ class Cells:
         return cls(np.full(n, np.nan), distance, from_own, describe(n, (True, note)))
 
 
-def describe(n: int, *masked: tuple[BoolArray | bool, str]) -> Array:
-    """Return the notes of n records, each said of those that its mask covers, of shape (n,)."""
-    notes = np.full(n, "", dtype=object)
+def describe(before: int | Array, *masked: tuple[BoolArray | bool, str]) -> Array:
+    """Return notes, after those of n records or none, each of those in its mask, of shape (n,)."""
+    notes = np.full(before, "", dtype=object) if isinstance(before, int) else before.copy()
     for mask, text in masked:
-        more = np.broadcast_to(mask, n) & bool(text)
+        more = np.broadcast_to(mask, len(notes)) & bool(text)
         notes[more] = [f"{note}; {text}" if note else text for note in notes[more]]
     return notes
 

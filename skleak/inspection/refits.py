@@ -31,7 +31,7 @@ from skleak.inspection._columns import (
     read,
     resolved,
 )
-from skleak.inspection._held import JUMP, KINK, MISSING, HeldBlock, one_deviation
+from skleak.inspection._held import JUMP, KINK, MISSING, HeldBlock, all_known, one_deviation
 from skleak.inspection._pipeline import Inspected, flat_steps, inspected, numbered, separations
 from skleak.inspection._slopes import STEP, Slopes, Worst, person_blocks, slopes, worst_of
 from skleak.mechanisms.goals import MeasuredFit, PublicProblem
@@ -88,36 +88,42 @@ class Refits:
         return Cells(np.full(len(self.rows), np.nan), pair, from_own, notes)
 
     def _numbers(self, unknown: Unknown) -> Cells:
+        some = Refits(self.data, self.rows[all_known(unknown.parts, self.rows)])
+        found = [some._along(column) for column in unknown.parts] if len(some.rows) else []
+        return self.numbers(unknown, found, np.ones(len(self.rows), dtype=bool))
+
+    def numbers(self, unknown: Unknown, found: Sequence[Slopes], apart: BoolArray) -> Cells:
+        """Leakage of numbers from the slopes of the final parameters, where all are known.
+
+        Distances are measured of the records of a mask, (b,).
+        """
         b, parts, state = len(self.rows), unknown.parts, self.data.state
         known = all_known(parts, self.rows)
         loss, pair, from_own = np.full((3, b), np.nan)
         kinks, jumps = np.zeros((2, b), dtype=bool)
         if np.any(known):
-            some = Refits(self.data, self.rows[known])
-            worst, kinks[known], jumps[known] = worst_along(
-                state, parts, [some._along(column) for column in parts]
-            )
+            worst, kinks[known], jumps[known] = worst_along(state, parts, found)
             loss[known] = worst.loss
-            pair[known], from_own[known] = some.distances(parts, worst.direction)
+        if np.any(apart & known):
+            far = Refits(self.data, self.rows[apart & known])
+            away = one_deviation(parts, far.rows, worst.direction[apart[known]])
+            points = np.stack([far._with_numbers(parts, wanted) for wanted in away], axis=1)
+            distances = separations(state, points, number=True)
+            pair[apart & known], from_own[apart & known] = distances
         notes = describe(b, (~known, MISSING), (kinks, KINK), (jumps, JUMP))
         return Cells(loss, pair, from_own, notes)
 
-    def distances(
-        self, parts: Sequence[Unknown], direction: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Distances to a step off, of numbers that are known, (b,) each."""
-        away = one_deviation(parts, self.rows, direction)
-        points = np.stack([self._with_numbers(parts, wanted) for wanted in away], axis=1)
-        return separations(self.data.state, points, number=True)
-
-    def _along(self, column: Unknown) -> Slopes:
-        """Differentiate the final parameters along one number of these records."""
+    def _along(self, column: Unknown, least: float = -np.inf) -> Slopes:
+        """Differentiate the final parameters along one number of these records, or the target."""
 
         def parameters(numbers: FloatArray, which: IntArray) -> FloatArray:
-            return Refits(self.data, self.rows[which])._with_numbers([column], [numbers])
+            some = Refits(self.data, self.rows[which])
+            if column.is_target:
+                return some._with_targets(numbers)
+            return some._with_numbers([column], [numbers])
 
-        x = column.floats[self.rows]
-        return slopes(parameters, x, STEP * column.sd, _MOST_ROUNDS, noisy=True)
+        x, limits = column.floats[self.rows], (least, np.inf)
+        return slopes(parameters, x, STEP * column.sd, _MOST_ROUNDS, limits, noisy=True)
 
     def _with_numbers(self, parts: Sequence[Unknown], numbers: Sequence[FloatArray]) -> FloatArray:
         """Parameters with each record's numbers (b,) in some columns replaced, of shape (b, p)."""
@@ -141,17 +147,9 @@ class Refits:
         points = np.stack([self._with_targets(each) for each in candidates.T], axis=1)
         loss, (kinks, jumps) = np.full(b, np.nan), np.zeros((2, b), dtype=bool)
         if target.is_number:
-
-            def parameters(numbers: FloatArray, which: IntArray) -> FloatArray:
-                return Refits(self.data, self.rows[which])._with_targets(numbers)
-
-            limits = (-np.inf if state.objective.loss.quadratic else 0.0, np.inf)
-            step = STEP * target.sd
-            y = target.floats[self.rows]
-            found = slopes(parameters, y, step, _MOST_ROUNDS, limits, noisy=True)
-            sides = (worst_of(state, side[:, :, None]).loss for side in (found.right, found.left))
-            loss = np.where(found.jumps, np.inf, np.fmax(*sides))
-            kinks, jumps = found.kinks & ~found.jumps, found.jumps
+            found = self._along(target, -np.inf if state.objective.loss.quadratic else 0.0)
+            worst, kinks, jumps = worst_along(state, [target], [found])
+            loss = worst.loss
         notes = describe(b, (kinks, KINK), (jumps, JUMP), (outside, OUTSIDE))
         return Cells(loss, *separations(state, points, number=target.is_number), notes)
 
@@ -172,11 +170,6 @@ class Refits:
         weights = self.data.state.objective.sample_weight
         given: Any = None if np.all(weights == 1.0) else weights
         return refit_tables(self.data.whole, tables, given)
-
-
-def all_known(parts: Sequence[Unknown], rows: IntArray) -> BoolArray:
-    """Mask of the records of which all of some numbers are known, of shape (b,)."""
-    return np.all([np.isfinite(column.floats[rows]) for column in parts], axis=0)
 
 
 def worst_along(

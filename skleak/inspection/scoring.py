@@ -24,6 +24,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from skleak.inspection._pipeline import flat_steps
 from skleak.metrics import mean_interval
 from skleak.plotting.results import middle_noise
 from skleak.utils._arguments import check_level, check_numbers
@@ -79,42 +80,17 @@ def of_steps(steps: Sequence[Any], n_in: int, n_out: int) -> BoolArray:
 
 def _of_columns(transformer: ColumnTransformer, n_in: int, n_out: int) -> BoolArray:
     moved = np.zeros((n_in, n_out), dtype=bool)
-    places = transformer.output_indices_
-    for name, part, columns in transformer.transformers_:
-        outputs = np.arange(n_out)[places[name]]
-        if not len(outputs):
-            continue
-        inputs = _positions(transformer, columns, n_in)
-        moved[np.ix_(inputs, outputs)] = dependence(part, len(inputs), len(outputs))
+    for name, part, _ in transformer.transformers_:
+        outputs = np.arange(n_out)[transformer.output_indices_[name]]
+        if len(outputs):
+            inputs = transformer._transformer_to_input_indices[name]
+            moved[np.ix_(inputs, outputs)] = dependence(part, len(inputs), len(outputs))
     return moved
-
-
-def _positions(transformer: ColumnTransformer, columns: Any, n_in: int) -> Any:
-    """Positions of columns that a part takes, by name, number, slice or mask, (k,)."""
-    if isinstance(columns, str):
-        columns = [columns]
-    names = list(getattr(transformer, "feature_names_in_", ()))
-    if isinstance(columns, slice) and isinstance(columns.start or columns.stop, str):
-        first = 0 if columns.start is None else names.index(columns.start)
-        last = n_in if columns.stop is None else names.index(columns.stop) + 1
-        return np.arange(n_in)[first : last : columns.step]
-    if isinstance(columns, slice):
-        return np.arange(n_in)[columns]
-    return np.atleast_1d(
-        [names.index(one) for one in columns]
-        if len(columns) and isinstance(columns[0], str)
-        else np.arange(n_in)[np.asarray(columns)]
-    )
 
 
 def _of_levels(encoder: OneHotEncoder, n_in: int, n_out: int) -> BoolArray:
     """Let the outputs of each column follow one another, one for each level that is kept apart."""
-    rare = getattr(encoder, "infrequent_categories_", None) or [None] * n_in
-    dropped = encoder.drop_idx_ if encoder.drop_idx_ is not None else [None] * n_in
-    widths = [
-        len(levels) - (0 if few is None else len(few) - 1) - (drop is not None)
-        for levels, few, drop in zip(encoder.categories_, rare, dropped, strict=True)
-    ]
+    widths = encoder._n_features_outs
     if len(widths) != n_in or sum(widths) != n_out:
         return np.ones((n_in, n_out), dtype=bool)
     return np.repeat(np.eye(n_in, dtype=bool), widths, axis=1)
@@ -357,23 +333,17 @@ def training_losses(
 
 def _split(estimator: Any) -> tuple[list[Any], Any]:
     """Take a fitted pipeline apart: transformers, and the private model."""
-    steps: list[Any] = []
-    model = estimator
-    while True:
-        if isinstance(model, Pipeline):
-            steps += [step for _, step in model.steps[:-1]]
-            model = model.steps[-1][1]
-        elif hasattr(model, "best_estimator_"):  # a search within a pipeline, or as a whole
-            model = model.best_estimator_
-        else:
-            break
+    *steps, (_, model) = flat_steps(estimator)
+    while hasattr(model, "best_estimator_"):  # a search within a pipeline, or as a whole
+        *more, (_, model) = flat_steps(model.best_estimator_)
+        steps += more
     if not (hasattr(model, "_confidential_state") and hasattr(model, "fisher_information_loss")):
         raise TypeError(
             "A leakage scorer takes private linear estimators of skleak, and pipelines that end in "
             f"one; got {type(model).__name__}. A released model knows nothing of its training: "
             "score the estimator that was fitted."
         )
-    return [step for step in steps if step is not None and step != "passthrough"], model
+    return [step for _, step in steps if step is not None and step != "passthrough"], model
 
 
 def _moved(estimator: Any, steps: list[Any], n_out: int, columns: Any) -> IntArray:

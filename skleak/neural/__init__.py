@@ -3,7 +3,7 @@
 The default module, a generalised linear model, needs NumPy only; others need the extra ``torch``.
 """
 
-from skleak.neural._classifier import PrivateSGDClassifier, PrivateSGDRegressor
+from skleak.neural._estimators import PrivateSGDClassifier, PrivateSGDRegressor
 from skleak.neural.canary import CanaryExtraction, causal_transformer
 from skleak.neural.guarantee import SGDGuarantee
 from skleak.neural.inversion import GradientInversion, observe_gradients

@@ -21,11 +21,10 @@ from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.influence.jacobian import norm_of_joint
 from skleak.mechanisms import NoiseGoal
-from skleak.neural._plan import Plan
-from skleak.neural.gradients import Gradients
+from skleak.neural.gradients import Gradients, LinearGradients
 from skleak.neural.information import Totals, mean_totals
 from skleak.neural.report import ABOUT, PrivateSGDReport, Spread, build_report
-from skleak.neural.training import Training
+from skleak.neural.training import Plan, Training
 from skleak.utils._arguments import check_choice, check_integers, import_optional
 from skleak.utils._records import feature_labels, values_withheld, withholding
 from skleak.utils._sklearn_compat import (
@@ -333,13 +332,7 @@ def _sampler(plan: Plan) -> str:
 
 def _guarantee(plan: Plan, n_steps: int, n_parameters: int) -> dict[str, Any]:
     """Return the guarantee of differential privacy, or why there is none."""
-    reasons = list(plan.undeclared)
-    if plan.mechanism.noise_multiplier == 0.0:
-        reasons.append("no noise was added (`noise_multiplier=0`)")
-    elif plan.seeded:
-        reasons.append(
-            "the noise came from a seed or a generator (`random_state`), and can be drawn again"
-        )
+    reasons = plan.obstacles
     if not reasons:
         try:
             stated = {
@@ -394,18 +387,8 @@ def warn_of_noise(plan: Plan) -> None:
     warnings.warn(message, PrivacyLeakWarning, stacklevel=outer_stacklevel())
 
 
-# What is dropped from pickles: records, and what was learned of single ones.
-_CONFIDENTIAL = (
-    "_runs",
-    "_charged",
-    "_charged_steps",
-    "_totals",
-    "history_",
-    "fisher_information_loss_",
-    "diagonal_fisher_information_loss_",
-    "fisher_information_loss_error_",
-    "diagonal_fisher_information_loss_error_",
-)
+# How attributes begin that pickles leave out: records, and what was learned of single ones.
+_CONFIDENTIAL = ("_runs", "_charged", "_totals", "history_", "fisher_", "diagonal_fisher_")
 # Standard errors that are added to a loss that is only estimated, before a ledger is charged.
 _CAUTION = 3.0
 # Part of the ledger's `mu_delta` that is left which one charge takes.
@@ -416,6 +399,7 @@ class ReleasableSGD(PrivateSGDParameters):
     """Leakage of the records of a training, and the boundary of what may leave."""
 
     _numeric_targets: ClassVar[bool]
+    classes: Any  # of classifiers
     _released: ClassVar[type[ReleasedModel]]
 
     _plan: Plan
@@ -424,11 +408,13 @@ class ReleasableSGD(PrivateSGDParameters):
     _charged_steps: int
     _gradients: Gradients
     _totals: "Totals | None"
+    coef_: FloatArray
+    intercept_: float | FloatArray
 
     @property
     def _declares_classes(self) -> bool:
         """True if no class was read off the labels; regressors have none."""
-        return True
+        return self._numeric_targets or self.classes is not None
 
     def _publish(self) -> None:
         """Set the fitted attributes after some steps."""
@@ -445,14 +431,12 @@ class ReleasableSGD(PrivateSGDParameters):
             "loss": np.array(first.losses),
             "batch_size": np.array(first.batch_sizes),
         }
-        self._set_model()
-
-    def _set_model(self) -> None:
-        """Set the attributes that hold the model itself."""
-        if self.module is not None:
-            return
-        weights, intercept = self._gradients.split(self._gradients.parameters)  # type: ignore[attr-defined]
-        self.coef_, self.intercept_ = self._shaped(weights, intercept)
+        if isinstance(first.gradients, LinearGradients):
+            # As scikit-learn shapes them.
+            weights, intercept = first.gradients.split(first.gradients.parameters)
+            self.coef_, self.intercept_ = weights, intercept
+            if self._numeric_targets:
+                self.coef_, self.intercept_ = weights[0], float(intercept[0])
 
     @property
     def module_(self) -> Any:
@@ -462,29 +446,17 @@ class ReleasableSGD(PrivateSGDParameters):
             raise AttributeError(f"This {type(self).__name__} has no trained module.")
         return module
 
-    def _shaped(self, weights: FloatArray, intercept: FloatArray) -> tuple[Any, Any]:
-        """Coefficients and intercept as scikit-learn shapes them, of (K, d) and (K,)."""
-        return weights, intercept
-
     def _measure(self, n: int) -> None:
         """Losses of all records from the totals: None without, infinite without noise."""
-        totals, names = self._totals, ("", "diagonal_")
+        totals, loss, error = self._totals, None, None
         if self._plan.mechanism.noise_multiplier == 0.0:
-            found = {name: (np.full(n, np.inf), np.zeros(n)) for name in names}
-        elif totals is None:
-            found = {}
-        else:
-            whole = (totals.trace, totals.trace_error)
-            if totals.norm is not None and totals.norm_error is not None:
-                whole = (totals.norm, totals.norm_error)
-            share = totals.trace / totals.n_unknowns, totals.trace_error / totals.n_unknowns
-            pairs = (_root(*whole), _root(*share))
-            found = {
-                name: (_spread(loss, totals.records, n), _spread(error, totals.records, n))
-                for name, (loss, error) in zip(names, pairs, strict=True)
-            }
-        for name in names:
-            loss, error = found.get(name, (None, None))
+            loss, error = np.full(n, np.inf), np.zeros(n)
+        for name in ("", "diagonal_"):
+            if totals is not None:
+                part = "norm" if "norm" in totals.sums and not name else "trace"
+                unknowns = totals.n_unknowns if name else 1
+                both = _root(totals.sums[part] / unknowns, totals.errors[part] / unknowns)
+                loss, error = (_spread(values, totals.records, n) for values in both)
             setattr(self, f"{name}fisher_information_loss_", loss)
             setattr(self, f"{name}fisher_information_loss_error_", error)
         self.leakage_scope_ = None if totals is None else totals.scope
@@ -529,9 +501,10 @@ class ReleasableSGD(PrivateSGDParameters):
         rows = np.arange(n) if records is None else check_integers("records", records, n)
         totals = self._known_totals()
         if norm == "trace":
-            trace = totals.trace
+            trace = totals.sums["trace"]
             if amplification == "printed":
-                trace = self._plan.mechanism.printed_factor(self._plan.delta) * totals.plain
+                factor = self._plan.mechanism.printed_factor(self._plan.delta)
+                trace = factor * totals.sums["plain"]
             return _spread(np.sqrt(trace / totals.n_unknowns), totals.records, n)[rows]
         if amplification == "printed":
             raise ValueError(
@@ -614,7 +587,7 @@ class ReleasableSGD(PrivateSGDParameters):
             )
         return self._runs
 
-    def _check_ledger(self, n: int) -> None:
+    def _check_ledger(self) -> None:
         """Refuse, before anything is drawn, a training whose leakage no ledger could enter."""
         if self.ledger is None or self._plan.mechanism.noise_multiplier == 0.0:
             return
@@ -713,10 +686,8 @@ class ReleasableSGD(PrivateSGDParameters):
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop what is confidential: a pickle travels."""
-        state = dict(super().__getstate__())
-        for name in _CONFIDENTIAL:
-            state.pop(name, None)
-        return state
+        kept: dict[str, Any] = super().__getstate__()
+        return {name: held for name, held in kept.items() if not name.startswith(_CONFIDENTIAL)}
 
 
 def _root(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -8,10 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skleak.accounting import subsampled_gaussian_rdp
-from skleak.accounting.subsampled import (
-    subsampled_gaussian_epsilon,
-    subsampled_gaussian_tradeoff,
-)
+from skleak.accounting.subsampled import subsampled_gaussian_epsilon, subsampled_gaussian_tradeoff
 from skleak.bounds import curve_advantage, hammersley_chapman_robbins_mse
 from skleak.utils._arguments import as_result, check_real
 from skleak.utils._typing import FloatArray

@@ -11,7 +11,7 @@ is drawn at random among k: the sum is unbiased, and no upper bound.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
@@ -151,10 +151,6 @@ class StepMechanism:
         largest = np.maximum(*self._table((norms + self.clipping.sensitivity) / self.noise_scale))
         return largest, largest
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the table, which is made again from the rest."""
-        return {name: value for name, value in vars(self).items() if name != "_table"}
-
     @cached_property
     def _table(self) -> FactorTable:
         reach = self.clipping.sensitivity * (1 if self.sampling == "poisson" else 2)
@@ -191,12 +187,11 @@ class Totals:
         expectation over what is released.
     exact : bool
         Whether nothing was estimated within a run: every step, every record, no probes.
-    trace, trace_error : ndarray of shape (k,)
-        Trace, and its standard error: between runs, or within one from what was left out.
-    norm, norm_error : ndarray of shape (k,), or None
-        Sum of the largest eigenvalues of the steps: an upper bound on that of their sum.
-    plain, plain_error : ndarray of shape (k,)
-        Trace without amplification beyond the rate q, which the printed factor multiplies.
+    sums, errors : dict of str to ndarray of shape (k,)
+        By part: "trace"; "plain", the trace without amplification beyond the rate q, which the
+        printed factor multiplies; and where it is cheap "norm", the sum of the largest eigenvalues
+        of the steps, an upper bound on that of their sum. Standard errors are between runs, or
+        within one from what was left out.
     """
 
     records: IntArray
@@ -204,12 +199,8 @@ class Totals:
     n_steps: int
     n_runs: int
     exact: bool
-    trace: FloatArray
-    trace_error: FloatArray
-    plain: FloatArray
-    plain_error: FloatArray
-    norm: FloatArray | None = None
-    norm_error: FloatArray | None = None
+    sums: dict[str, FloatArray]
+    errors: dict[str, FloatArray]
 
     @property
     def scope(self) -> str:
@@ -217,38 +208,42 @@ class Totals:
         return "this run only" if self.n_runs == 1 else f"mean of {self.n_runs} runs"
 
 
-_PARTS = ("trace", "plain", "norm")
-
-
 def mean_totals(runs: Sequence[Totals]) -> Totals:
     """Average independent runs, with standard errors from their differences."""
-    first = runs[0]
-    if len(runs) == 1:
+    first, n = runs[0], len(runs)
+    if n == 1:
         return first
-    found = {}
-    for name in _PARTS:
-        if getattr(first, name) is None:
-            continue
-        table = np.stack([getattr(run, name) for run in runs])
-        found[name] = table.mean(axis=0)
-        between = table.std(axis=0, ddof=1) / np.sqrt(len(runs))
-        errors = np.stack([getattr(run, f"{name}_error") for run in runs])
+    sums, errors = {}, {}
+    for part in first.sums:
+        table = np.stack([run.sums[part] for run in runs])
+        within = np.linalg.norm([run.errors[part] for run in runs], axis=0) / n
         # Of records that no run has drawn all runs say the same.
-        found[f"{name}_error"] = np.maximum(between, np.linalg.norm(errors, axis=0) / len(runs))
+        sums[part] = table.mean(axis=0)
+        errors[part] = np.maximum(table.std(axis=0, ddof=1) / np.sqrt(n), within)
     exact = all(run.exact for run in runs)
-    return Totals(first.records, first.n_unknowns, first.n_steps, len(runs), exact, **found)
+    return replace(first, n_runs=n, exact=exact, sums=sums, errors=errors)
 
 
 # Steps whose predictors are made by one product.
 _STEPS = 32
 
 
-@dataclass(frozen=True)
-class Accounting:
-    """Choice of what to add up of a run.
+@dataclass
+class Observer:
+    """Sees each step, at the parameters that its gradients are taken at.
 
     Parameters
     ----------
+    gradients : Gradients
+        The model that is trained.
+    mechanism : StepMechanism
+        Clipping, sampling and noise of a step.
+    X : array of shape (n, ...)
+        All training records.
+    y : ndarray of shape (n,)
+        Their targets.
+    rng : Generator
+        Draws probes, and which steps are counted.
     records : ndarray of int of shape (k,) or None
         Rows to follow at every counted step; None for the members of its batch.
     every : int, at least 1
@@ -261,25 +256,16 @@ class Accounting:
         Whether the target is among the unknowns.
     """
 
+    gradients: Gradients
+    mechanism: StepMechanism
+    X: Any
+    y: Array
+    rng: np.random.Generator
     records: IntArray | None
     every: int = 1
     parts: Collection[Part] = ("trace", "plain")
     n_probes: int | None = None
     private_target: bool = True
-
-
-@dataclass
-class Observer:
-    """Sees each step, at the parameters that its gradients are taken at."""
-
-    gradients: Gradients
-    mechanism: StepMechanism
-    accounting: Accounting
-    X: Any
-    y: Array
-    rng: np.random.Generator
-    _sums: dict[str, FloatArray] = field(default_factory=dict, init=False)
-    _squares: dict[str, FloatArray] = field(default_factory=dict, init=False)
     _last: dict[str, FloatArray] = field(default_factory=dict, init=False)
     _path: list[FloatArray] = field(default_factory=list, init=False)
     _n_steps: int = field(default=0, init=False)
@@ -288,14 +274,13 @@ class Observer:
 
     def __post_init__(self) -> None:
         """Draw the first step that counts, and take the records that are followed."""
-        rows = self.accounting.records
-        self._first = int(self.rng.integers(self.accounting.every))
-        self._all = rows is not None and len(rows) == self.X.shape[0]
-        if rows is not None:
-            self._records = (self.X, self.y) if self._all else (self.X[rows], self.y[rows])
-        n = self.X.shape[0] if rows is None else len(rows)
-        for part in self.accounting.parts:
-            self._sums[part], self._squares[part] = np.zeros(n), np.zeros(n)
+        rows, n = self.records, self.X.shape[0]
+        self._first = int(self.rng.integers(self.every))
+        self._followed = self.X, self.y
+        if rows is not None and len(rows) < n:
+            self._followed, n = (self.X[rows], self.y[rows]), len(rows)
+        self._sums: dict[str, FloatArray] = {part: np.zeros(n) for part in self.parts}
+        self._squares: dict[str, FloatArray] = {part: np.zeros(n) for part in self.parts}
 
     def step(self, members: IntArray, grid: SumGrid | None = None) -> tuple[Array, FloatArray]:
         """Sum of the clipped gradients of a batch, (p,), and its losses; note what it reveals.
@@ -303,64 +288,62 @@ class Observer:
         The sum is in units of the grid where there is one.
         """
         batch, weigh = (self.X[members], self.y[members]), self.mechanism.weigh
-        counts = (self._n_steps - self._first) % self.accounting.every == 0
+        counts = (self._n_steps - self._first) % self.every == 0
         self._n_steps += 1
         self._n_counted += counts
-        if not counts:
-            return self.gradients.total(*batch, grid)
-        if self.accounting.records is None:
+        if counts and self.records is None:
             total, losses, found = self.gradients.sum_and_information(
                 *batch, weigh, grid=grid, **self._options
             )
             self._n_drawn += len(members)
-            self._count_members(members, found)
+            for part, values in found.items():
+                self._sums[part][members] += values
+                self._squares[part][members] += values**2
             return total, losses
-        if self._is_plain_sum:
+        if counts and self._is_plain_sum:
             self._path.append(self.gradients.parameters)
             if len(self._path) == _STEPS:
                 self._flush()
-        else:
-            self._count_differences(
-                self.gradients.information(*self._records, weigh, **self._options)
-            )
-        return self.gradients.total(*batch, grid)
+        elif counts:
+            found = self.gradients.information(*self._followed, weigh, **self._options)
+            for part, values in found.items():
+                self._sums[part] += values
+                if part in self._last:
+                    self._squares[part] += (values - self._last[part]) ** 2
+                self._last[part] = values
+        return self.gradients.clipped_sum(*batch, grid)
 
     def totals(self) -> Totals:
         """Return what was added up so far."""
         self._flush()
-        rows = self.accounting.records
-        n = self.X.shape[0]
-        exact = self._is_plain_sum and rows is not None
-        found: dict[str, Any] = {}
+        rows = self.records
         # Followed records carry the factor q, members of batches do not.
-        scale = self.mechanism.scale * self.accounting.every
+        scale = self.mechanism.scale * self.every
         if rows is None:
             scale /= self.mechanism.sampling_rate
-        for part in self.accounting.parts:
-            found[part] = scale * self._sums[part]
-            found[f"{part}_error"] = scale * np.sqrt(self._variance(part))
         return Totals(
-            np.arange(n) if rows is None else rows,
-            self.gradients.n_unknowns(self.X, self.accounting.private_target),
+            np.arange(self.X.shape[0]) if rows is None else rows,
+            self.gradients.n_unknowns(self.X, self.private_target),
             self._n_steps,
             1,
-            exact,
-            **found,
+            self._is_plain_sum and rows is not None,
+            {part: scale * values for part, values in self._sums.items()},
+            {part: scale * np.sqrt(self._variance(part)) for part in self._sums},
         )
 
     @property
     def _is_plain_sum(self) -> bool:
         """Return True if every step counts and nothing of it is estimated."""
-        estimated = self.accounting.n_probes is not None and not self.gradients.closed_form
-        return self.accounting.every == 1 and not estimated
+        estimated = self.n_probes is not None and not self.gradients.closed_form
+        return self.every == 1 and not estimated
 
     @property
     def _options(self) -> dict[str, Any]:
         return {
-            "parts": self.accounting.parts,
-            "n_probes": self.accounting.n_probes,
+            "parts": self.parts,
+            "n_probes": self.n_probes,
             "rng": self.rng,
-            "private_target": self.accounting.private_target,
+            "private_target": self.private_target,
         }
 
     def _flush(self) -> None:
@@ -368,25 +351,11 @@ class Observer:
             return
         path = np.stack(self._path)
         self._path = []
-        found = self.gradients.summed_information(
-            *self._records, path, self.mechanism.weigh, **self._options
+        found = self.gradients.information(
+            *self._followed, self.mechanism.weigh, path=path, **self._options
         )
         for part, values in found.items():
             self._sums[part] += values
-
-    def _count_members(self, members: IntArray, found: dict[str, FloatArray]) -> None:
-        """Add what members of a batch reveal, and the squares that its variance is made of."""
-        for part, values in found.items():
-            self._sums[part][members] += values
-            self._squares[part][members] += values**2
-
-    def _count_differences(self, found: dict[str, FloatArray]) -> None:
-        """Add what a step reveals, and the square of its change since the one counted before."""
-        for part, values in found.items():
-            self._sums[part] += values
-            if part in self._last:
-                self._squares[part] += (values - self._last[part]) ** 2
-            self._last[part] = values
 
     def _variance(self, part: str) -> FloatArray:
         """Estimate the variance of a sum over counted steps, before it is scaled, (n,).
@@ -395,9 +364,9 @@ class Observer:
         the average kind, as who was never drawn has no zero leakage; of steps left out, and of
         probes, by successive differences.
         """
-        if self._is_plain_sum and self.accounting.records is not None:
+        if self._is_plain_sum and self.records is not None:
             return self._squares[part]
-        if self.accounting.records is None:
+        if self.records is None:
             return self._squares[part] + self._squares[part].sum() / max(1, self._n_drawn)
         m = self._n_counted
         if m < 2:

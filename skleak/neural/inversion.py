@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,31 +29,6 @@ from skleak.utils._sklearn_compat import (
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
 __all__ = ["GradientInversion", "GradientObservation", "observe_gradients"]
-
-
-def steps_information(
-    gradients: Gradients,
-    X: FloatArray,
-    y: Array,
-    parameters: FloatArray,
-    noise_scale: float,
-    sampling_rate: float,
-) -> FloatArray:
-    """Sum over steps of ``(q / s^2) G^T [along e e^T + across (1 - e e^T)] G``.
-
-    Shapes: X (n, d), y (n,), parameters (T, p); returns
-    (n, d, d).
-    """
-
-    def weigh(norms: FloatArray) -> tuple[Array, Array]:
-        along, across = subsampled_fisher_factors(sampling_rate, norms / noise_scale)
-        return np.asarray(along), np.asarray(across)
-
-    found = gradients.summed_information(
-        X, y, parameters, weigh, parts=("matrix",), private_target=False
-    )
-    total = found.get("matrix", np.zeros((*X.shape, X.shape[1])))  # no step tells nothing
-    return sampling_rate * (total / noise_scale) / noise_scale
 
 
 def gradients_of(model: Any) -> Gradients:
@@ -243,14 +218,12 @@ class Posterior:
         self, start: FloatArray, target: float, max_iter: int, tol: float
     ) -> tuple[float, FloatArray]:
         """Lowest value that L-BFGS reaches from a record (d,), and the record there."""
-        unit = np.where(self.unit > 0.0, self.unit, 1.0)
-        z = np.where(self.unit > 0.0, (np.clip(start, self.low, self.high) - self.mean) / unit, 0.0)
-        free = self.unit > 0.0
-        ends = zip(
-            np.where(free, (self.low - self.mean) / unit, 0.0),
-            np.where(free, (self.high - self.mean) / unit, 0.0),
-            strict=True,
-        )
+
+        def inner(record: FloatArray) -> FloatArray:
+            none, free = np.zeros_like(self.mean), self.unit > 0.0
+            return np.divide(record - self.mean, self.unit, out=none, where=free)
+
+        z, ends = inner(np.clip(start, self.low, self.high)), (inner(self.low), inner(self.high))
         # The search needs values near one, and with little noise they are far from it.
         typical = abs(self(np.zeros_like(z), target)[0]) or 1.0
 
@@ -259,7 +232,9 @@ class Posterior:
             return value / typical, slope / typical
 
         options = {"maxiter": max_iter, "ftol": 0.0, "gtol": tol, "maxcor": 20}
-        found = minimize(scaled, z, jac=True, method="L-BFGS-B", bounds=list(ends), options=options)
+        found = minimize(
+            scaled, z, jac=True, method="L-BFGS-B", bounds=Bounds(*ends), options=options
+        )
         return float(found.fun) * typical, self.mean + self.unit * found.x
 
 
@@ -529,10 +504,22 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         return share * float(van_trees_mse(mean, own)), error
 
     def _information(self, X: FloatArray, y: IntArray, parameters: npt.ArrayLike) -> FloatArray:
-        """Fisher information of all steps about records, (n, d, d)."""
+        """Fisher information of all steps about records, (n, d, d).
+
+        The sum over steps of ``(q / s^2) G^T [along e e^T + across (1 - e e^T)] G``.
+        """
         path = np.atleast_2d(check_finite("parameters", parameters))
-        gradients = copy.deepcopy(self._gradients)
-        return steps_information(gradients, X, y, path, self._noise, self.sampling_rate)
+        noise, rate = self._noise, self.sampling_rate
+
+        def weigh(norms: FloatArray) -> tuple[Array, Array]:
+            along, across = subsampled_fisher_factors(rate, norms / noise)
+            return np.asarray(along), np.asarray(across)
+
+        found = self._gradients.information(
+            X, y, weigh, parts=["matrix"], path=path, private_target=False
+        )
+        total = found.get("matrix", np.zeros((*X.shape, X.shape[1])))  # no step tells nothing
+        return rate * (total / noise) / noise
 
     def _reconstruct(self, seen: GradientObservation, rng: np.random.Generator) -> FloatArray:
         """Likeliest record, (d,), of the likeliest target."""

@@ -1,12 +1,13 @@
 """The leakage report of private stochastic gradient descent."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from skleak._released import TABLE
 from skleak._version import __version__
@@ -16,7 +17,7 @@ from skleak.plotting import LeakageDisplay
 from skleak.plotting.labels import number, percent
 from skleak.report.document import Block, Bullets, Card, Document, Pairs, Paragraph, Section
 from skleak.report.rendering import sentences, terms
-from skleak.report.reports import Report, header, plain, rows
+from skleak.report.reports import Report, entries
 from skleak.report.tables import columns_of, explained, loss_histogram
 from skleak.utils._typing import Array, FloatArray
 
@@ -75,12 +76,18 @@ class PrivateSGDReport(Report):
     ----------
     estimator : str
         Name of the estimator.
-    records : DataFrame
-        One row per training record (index ``record``, its position), NaN where it was not followed:
-        ``fisher_information_loss``, ``diagonal_fisher_information_loss``, both with a column of
-        the same name and ``_error`` (standard error), and ``unbiased_mse``, what an unbiased
-        attacker errs by at least ([DRA22] theorem 2): the mean square over the entries of the
-        record, and its target where that is private.
+    dataset : dict
+        Settings of the training, counts, and ``scope``: whether the Fisher information is of "this
+        run only" or a mean over runs; ``exact``, whether nothing in it was estimated; ``missing``,
+        why it is not known, else empty.
+    differential_privacy : dict
+        ``holds``, ``reasons`` (why none does), ``relation``, ``epsilon``, ``delta``, ``renyi``
+        (divergence of order 2, in nats), ``noise_multiplier`` (over the largest norm of a clipped
+        gradient), ``sampling`` and ``sampling_rate``. Numbers are NaN where they are not known.
+    facts : dict
+        What the numbers say (`SGDDecision`): ``values`` and ``membership`` with
+        ``advantage_any_prior`` and ``found_at_1pct``, ``reconstruction``, ``renyi`` and
+        ``share_removed``; None or NaN where something is not known.
     guesses : DataFrame
         Upper bounds on guesses of any attacker, a row for each ``secret``: ``success_prior``,
         ``success``, ``advantage`` and, between two, ``true_positives_at_1pct``. Empty without
@@ -89,18 +96,12 @@ class PrivateSGDReport(Report):
         Lower bounds on the mean squared error per entry of whoever reconstructs a whole record
         (index ``bound``, see Notes): ``mse``, ``root``, and ``over_guess``, over that of who
         guesses every entry by its mean.
-    differential_privacy : dict
-        ``holds``, ``reasons`` (why none does), ``relation``, ``epsilon``, ``delta``, ``renyi``
-        (divergence of order 2, in nats), ``noise_multiplier`` (over the largest norm of a clipped
-        gradient), ``sampling`` and ``sampling_rate``. Numbers are NaN where they are not known.
-    dataset : dict
-        Settings of the training, counts, and ``scope``: whether the Fisher information is of "this
-        run only" or a mean over runs; ``exact``, whether nothing in it was estimated; ``missing``,
-        why it is not known, else empty.
-    facts : dict
-        What the numbers say (`SGDDecision`): ``values`` and ``membership`` with
-        ``advantage_any_prior`` and ``found_at_1pct``, ``reconstruction``, ``renyi`` and
-        ``share_removed``; None or NaN where something is not known.
+    records : DataFrame
+        One row per training record (index ``record``, its position), NaN where it was not followed:
+        ``fisher_information_loss``, ``diagonal_fisher_information_loss``, both with a column of
+        the same name and ``_error`` (standard error), and ``unbiased_mse``, what an unbiased
+        attacker errs by at least ([DRA22] theorem 2): the mean square over the entries of the
+        record, and its target where that is private.
 
     Attributes
     ----------
@@ -131,12 +132,12 @@ class PrivateSGDReport(Report):
     """
 
     estimator: str
-    records: pd.DataFrame
+    dataset: dict[str, Any]
+    differential_privacy: dict[str, Any]
+    facts: SGDDecision
     guesses: pd.DataFrame
     reconstruction: pd.DataFrame
-    differential_privacy: dict[str, Any]
-    dataset: dict[str, Any]
-    facts: SGDDecision
+    records: pd.DataFrame
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -186,17 +187,8 @@ class PrivateSGDReport(Report):
             of the report: tables as lists with one dictionary per row. Infinite and undefined
             numbers are None, so that it is valid JSON.
         """
-        return header("private_sgd_report") | {
-            "estimator": self.estimator,
-            "dataset": plain(self.dataset),
-            "differential_privacy": plain(self.differential_privacy),
-            "findings": list(self.findings),
-            "assumptions": list(self.assumptions),
-            "facts": plain(self.facts),
-            "guesses": rows(self.guesses),
-            "reconstruction": rows(self.reconstruction, "bound"),
-            "records": rows(self.records, "record"),
-        }
+        names = (one.name for one in fields(self))
+        return entries(self, "private_sgd_report", ["findings", "assumptions", *names])
 
     def plot(self, *, ax: Any = None) -> Any:
         """Plot the distribution of leakage over records.
@@ -246,21 +238,17 @@ def build_report(model: Any) -> PrivateSGDReport:
     dataset = _dataset(model, records)
     facts = _decision(records, guesses, bounds, privacy, dataset)
     name = type(model).__name__
-    return PrivateSGDReport(name, records, guesses, bounds, privacy, dataset, facts)
+    return PrivateSGDReport(name, dataset, privacy, facts, guesses, bounds, records)
 
 
 def _differential_privacy(
     plan: Any, guarantee: SGDGuarantee | None
 ) -> tuple[dict[str, Any], pd.DataFrame]:
     """State the guarantee, and what it says of guesses; without dp-accounting a divergence only."""
-    step, reasons, guesses = plan.mechanism, list(plan.undeclared), pd.DataFrame()
+    step, reasons, guesses = plan.mechanism, plan.obstacles, pd.DataFrame()
     known = dict.fromkeys(("epsilon", "renyi", "noise_multiplier"), np.nan)
-    if step.noise_multiplier == 0.0:
-        reasons.append("no noise was added")
     if guarantee is not None:
         known |= {"renyi": guarantee.renyi, "noise_multiplier": guarantee.noise_multiplier}
-        if plan.seeded:
-            reasons.append("the noise came from a seed or a generator, and can be drawn again")
         try:
             known["epsilon"] = guarantee.epsilon
             guesses = _guesses(guarantee)
@@ -279,21 +267,15 @@ def _differential_privacy(
 
 
 def _guesses(guarantee: SGDGuarantee) -> pd.DataFrame:
-    found = [guarantee.true_positives(0.01), np.nan, np.nan]
-    table = pd.DataFrame(
-        {
-            "secret": [*_SECRETS, _MEMBERSHIP],
-            "success_prior": [*(1.0 / n for n in _SECRETS.values()), 0.5],
-            "advantage": [
-                *(guarantee.advantage(n) for n in _SECRETS.values()),
-                guarantee.membership_advantage(),
-            ],
-            "true_positives_at_1pct": [*found, guarantee.true_positives(0.01, membership=True)],
-        }
-    )
-    guess = table["success_prior"]
-    table.insert(2, "success", guess + table["advantage"] * (1.0 - guess))
-    return table
+    powers = dict.fromkeys(_SECRETS, np.nan) | {
+        "two values": guarantee.true_positives(0.01),
+        _MEMBERSHIP: guarantee.true_positives(0.01, membership=True),
+    }
+    gains = [*map(guarantee.advantage, _SECRETS.values()), guarantee.membership_advantage()]
+    guess = np.array([*(1.0 / n for n in _SECRETS.values()), 0.5])
+    table = pd.DataFrame({"secret": list(powers), "success_prior": guess})
+    table["success"] = guess + np.array(gains) * (1.0 - guess)
+    return table.assign(advantage=gains, true_positives_at_1pct=list(powers.values()))
 
 
 def _reconstruction(
@@ -309,12 +291,12 @@ def _reconstruction(
         found |= {"most_exposed": float(bounds.min()), "median": float(bounds.median())}
     if totals is not None:
         factor = plan.mechanism.printed_factor(plan.delta)
-        printed = factor * float(totals.plain.max()) / totals.n_unknowns
+        printed = factor * float(totals.sums["plain"].max()) / totals.n_unknowns
         found["printed"] = float(fisher_information_loss_mse(np.sqrt(printed)))
     if guarantee is not None and spread.widths.max(initial=0.0) > 0.0:
         found["renyi"] = float(guarantee.reconstruction_mse(spread.widths))
     if totals is not None:
-        found["van_trees"] = spread.van_trees_mse(float(totals.trace.mean()))
+        found["van_trees"] = spread.van_trees_mse(float(totals.sums["trace"].mean()))
     found["guess"] = spread.guess_mse
     mse = pd.Series(found, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -471,11 +453,8 @@ class Spread:
     def of(cls, X: Any, y: Array, n_unknowns: int) -> "Spread":
         """Measure records X (n, ...) and, where more is unknown than their entries, y (n,)."""
         if sparse.issparse(X):
-            X = sparse.csc_array(X)
-            widths = (X.max(axis=0) - X.min(axis=0)).toarray().ravel()
-            mean = np.asarray(X.mean(axis=0)).ravel()
-            squares = np.asarray((X.multiply(X)).mean(axis=0)).ravel()
-            variances = np.maximum(squares - mean**2, 0.0)
+            low, high = min_max_axis(X, axis=0)
+            widths, variances = high - low, mean_variance_axis(X, axis=0)[1]
         else:
             flat = np.asarray(X, dtype=np.float64).reshape(len(X), -1)
             widths, variances = np.ptp(flat, axis=0), flat.var(axis=0)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import (
 )
 
 from skleak.inspection import attribute_leakage
-from skleak.inspection._attribute_leakage import CLOSED, REFITTED
+from skleak.inspection._leakage import CLOSED, REFITTED
 from skleak.inspection.refits import SHOWN
 from skleak.linear_model import PrivateLinearRegression
 

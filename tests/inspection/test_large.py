@@ -108,8 +108,8 @@ def test_the_report_about_raw_columns(table, encoder, opened):
 
 @pytest.mark.slow
 def test_few_of_many_records_are_in_memory(table, encoder, opened, monkeypatch):
-    monkeypatch.setattr("skleak.inspection._large._MOST_RECORDS", 10)
-    monkeypatch.setattr("skleak.inspection._large._LEAST_RECORDS", 5)
+    monkeypatch.setattr("skleak.inspection._pipeline._MOST_RECORDS", 10)
+    monkeypatch.setattr("skleak.inspection._pipeline._LEAST_RECORDS", 5)
     source, model = opened("parquet"), PrivateLinearRegression(noise_scale=0.1)
     held, lazy = _both(encoder, model, table, source)
     expected = attribute_leakage(held, table.drop(columns="cost"), table["cost"])

@@ -188,7 +188,7 @@ def test_the_model_reports_the_same_distances_by_its_own_labels(clinic):
 def test_of_too_many_records_the_most_exposed_and_some_others_are_reported(clinic, monkeypatch):
     X, y, _ = clinic
     pipeline = _pipeline(PrivateLogisticRegression(0.2, alpha=1e-2)).fit(X, y > 1.0)
-    monkeypatch.setattr("skleak.inspection._attribute_leakage._MOST_WORK", 1.0)
+    monkeypatch.setattr("skleak.inspection._pipeline._MOST_WORK", 1.0)
     some = leakage_report(pipeline, X, y > 1.0, columns=["age", "ward"])
     assert 90 <= len(some.records) <= 100
     loss = pd.Series(pipeline[-1].fisher_information_loss_, index=X.index)
@@ -210,7 +210,7 @@ def test_of_costly_preprocessing_few_records_are_refitted_and_said_so(clinic, mo
     bins = KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform")
     columns = make_column_transformer((bins, ["age"]), ("passthrough", ["diagnosis"]))
     pipeline = make_pipeline(columns, PrivateLinearRegression(0.1)).fit(X, y)
-    monkeypatch.setattr("skleak.inspection._attribute_leakage._MOST_SECONDS", 1e-9)
+    monkeypatch.setattr("skleak.inspection._leakage._MOST_SECONDS", 1e-9)
     with pytest.warns(CostWarning, match=f"for 2 of {len(X)} records"):
         report = leakage_report(pipeline, X, y, ["age"], refit_preprocessing=True)
     loss = pipeline[-1].fisher_information_loss_

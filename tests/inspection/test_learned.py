@@ -18,7 +18,7 @@ from sklearn.preprocessing import (
 )
 
 from skleak.inspection import attribute_leakage
-from skleak.inspection._attribute_leakage import CLOSED, NO_REFIT
+from skleak.inspection._leakage import CLOSED, NO_REFIT
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,

@@ -10,7 +10,7 @@ from scipy.special import expit, ndtr
 
 from skleak.losses import LogisticLoss
 from skleak.neural.gradients import LinearGradients, make_clipping
-from skleak.neural.information import Accounting, Observer, StepMechanism, mean_totals
+from skleak.neural.information import Observer, StepMechanism, mean_totals
 from skleak.neural.training import Training, make_sources
 
 X = np.array([[1.3], [-0.8], [2.0]])
@@ -111,7 +111,9 @@ def _run(s, n, sampling, accounting, source, n_steps, learning_rate=LEARNING_RAT
     gradients = LinearGradients(LogisticLoss(), mechanism.clipping, 1, fit_intercept=False)
     gradients.parameters = np.array([0.3])
     x, y = X[:n], Y[:n]
-    observer = Observer(gradients, mechanism, accounting, x, y, source.generator)
+    observer = Observer(
+        gradients, mechanism, x, y, source.generator, private_target=False, **accounting
+    )
     Training(gradients, mechanism, source, x, y, learning_rate, observer=observer).run(n_steps)
     return observer.totals()
 
@@ -122,30 +124,30 @@ def test_the_loop_adds_up_its_expectation(sampling):
     """All ways of following records agree with quadrature, within five of their own errors."""
     stated = _stated_information(0.7, 3, sampling)
     for accounting in (
-        Accounting(np.arange(3), private_target=False),
-        Accounting(np.array([0]), every=2, private_target=False),
-        Accounting(None, private_target=False),
-        Accounting(None, every=2, private_target=False),
+        {"records": np.arange(3)},
+        {"records": np.array([0]), "every": 2},
+        {"records": None},
+        {"records": None, "every": 2},
     ):
         runs = [_run(0.7, 3, sampling, accounting, each, 2) for each in make_sources(0, 400)]
         total = mean_totals(runs)
         assert total.n_runs == 400
-        assert abs(total.trace[0] - stated) < 5.0 * total.trace_error[0], accounting
-        assert total.exact == (accounting.records is not None and accounting.every == 1)
+        assert abs(total.sums["trace"][0] - stated) < 5.0 * total.errors["trace"][0], accounting
+        assert total.exact == (accounting["records"] is not None and "every" not in accounting)
 
 
 @pytest.mark.slow
 def test_the_error_of_one_run_is_that_of_following_members_only():
     """Where nothing moves, all that varies between runs is who took part."""
-    accounting = Accounting(None, private_target=False)
+    accounting = {"records": None}
     runs = [_run(0.7, 3, "poisson", accounting, s, 15, 1e-12) for s in make_sources(1, 200)]
-    followed = Accounting(np.arange(3), private_target=False)
+    followed = {"records": np.arange(3)}
     exact = _run(0.7, 3, "poisson", followed, make_sources(2, 1)[0], 15, 1e-12)
     assert exact.exact
-    np.testing.assert_array_equal(exact.trace_error, 0.0)
-    draw = exact.trace / (15 * RATE)  # what a record reveals where it takes part
-    spread = np.std([run.trace for run in runs], axis=0, ddof=1)
-    stated = np.sqrt(np.mean([run.trace_error**2 for run in runs], axis=0))
+    np.testing.assert_array_equal(exact.errors["trace"], 0.0)
+    draw = exact.sums["trace"] / (15 * RATE)  # what a record reveals where it takes part
+    spread = np.std([run.sums["trace"] for run in runs], axis=0, ddof=1)
+    stated = np.sqrt(np.mean([run.errors["trace"] ** 2 for run in runs], axis=0))
     # 200 runs know a deviation to 5 %.
     np.testing.assert_allclose(spread, np.sqrt(15 * RATE * (1.0 - RATE)) * draw, rtol=0.3)
     # From above: without the 1 - q, and with one more draw of the average kind.

@@ -8,8 +8,7 @@ from helpers import mostly_slow
 from scipy import sparse
 
 from skleak.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skleak.neural.gradients import LinearGradients, SumGrid, make_clipping
-from skleak.neural.gradients._base import IntegerRows
+from skleak.neural.gradients import IntegerRows, LinearGradients, SumGrid, make_clipping
 from skleak.neural.information import StepMechanism
 
 LOSSES = {1: LogisticLoss(), 3: SoftmaxLoss(), 11: SoftmaxLoss()}
@@ -42,12 +41,12 @@ def _norm(vector):
 def test_they_are_the_sums_of_clipped_gradients(k, intercept, rng):
     gradients, X, y = _case(rng, 200, 9, k, intercept=intercept)
     grid = _grid(gradients)
-    total, losses = gradients.grid_sum(X, y, grid)
+    total, losses = gradients.clipped_sum(X, y, grid)
     expected, plain = gradients.clipped_sum(X, y)
     # Rounded by about 2^-21 of the sensitivity for each record, with either sign.
     np.testing.assert_allclose(total * grid.unit, expected, atol=200 * 0.8 * 2.0**-20)
     np.testing.assert_allclose(losses, plain, rtol=1e-4, atol=1e-4)
-    alone, _ = gradients.grid_sum(sparse.csr_array(X), y, grid)
+    alone, _ = gradients.clipped_sum(sparse.csr_array(X), y, grid)
     np.testing.assert_array_equal(alone, total)
 
 
@@ -58,12 +57,12 @@ def test_what_a_record_adds_is_its_own(k, clipping, d, rng):
     """Whoever else is in a batch, and in which order: to the last bit, under any product."""
     gradients, X, y = _case(rng, 60, d, k, clipping=clipping)
     grid = _grid(gradients)
-    own = np.stack([gradients.grid_sum(X[[i]], y[[i]], grid)[0] for i in range(60)])
+    own = np.stack([gradients.clipped_sum(X[[i]], y[[i]], grid)[0] for i in range(60)])
     assert own.dtype == np.int64
     for size in (0, 1, 2, 7, 31, 60):
         batch = rng.permutation(60)[:size]
         for records in (X, sparse.csr_array(X)):
-            total, _ = gradients.grid_sum(records[batch], y[batch], grid)
+            total, _ = gradients.clipped_sum(records[batch], y[batch], grid)
             np.testing.assert_array_equal(total, own[batch].sum(axis=0))
 
 
@@ -76,7 +75,7 @@ def test_no_record_is_longer_than_the_bound(k, clipping, rng):
         grid = _grid(gradients, noise)
         step = StepMechanism(noise, gradients.clipping, "poisson", 0.1)
         assert grid.longest <= 2**grid.log2_scale / Fraction(step.effective_noise_multiplier)
-        norms = [_norm(gradients.grid_sum(X[[i]], y[[i]], grid)[0]) for i in range(400)]
+        norms = [_norm(gradients.clipped_sum(X[[i]], y[[i]], grid)[0]) for i in range(400)]
         assert max(norms) <= grid.longest**2
         if clipping == "hard" and noise < 10.0:
             assert max(norms) > (0.999 * grid.longest) ** 2
@@ -102,8 +101,8 @@ def test_entries_that_are_stored_in_parts_are_added_first():
     parts = sparse.csr_array(([3.0, 4.0, -1.0, 1.0], [1, 1, 0, 0], [0, 4]), shape=(1, 2))
     gradients = LinearGradients(SquaredLoss(), make_clipping("hard", 1.0), 2, fit_intercept=False)
     grid = _grid(gradients)
-    total, _ = gradients.grid_sum(parts, np.array([5.0]), grid)
-    whole, _ = gradients.grid_sum(np.array([[0.0, 7.0]]), np.array([5.0]), grid)
+    total, _ = gradients.clipped_sum(parts, np.array([5.0]), grid)
+    whole, _ = gradients.clipped_sum(np.array([[0.0, 7.0]]), np.array([5.0]), grid)
     np.testing.assert_array_equal(total, whole)
     assert (0.99 * grid.longest) ** 2 < _norm(total) <= grid.longest**2
     assert parts.nnz == 4
@@ -115,7 +114,7 @@ def test_records_of_nearly_nothing_and_of_extreme_size():
         grid = _grid(gradients)
         for size in (0.0, 5e-324, 1e-310, 1e-200, 1e200, 1e307):
             X, y = np.array([[size, -size]]), np.array([1.0])
-            total, _ = gradients.grid_sum(X, y, grid)
+            total, _ = gradients.clipped_sum(X, y, grid)
             assert _norm(total) <= grid.longest**2
             if size == 1e200:
                 assert _norm(total) > (0.99 * grid.longest) ** 2
@@ -124,7 +123,7 @@ def test_records_of_nearly_nothing_and_of_extreme_size():
 def test_numbers_that_are_not_finite_are_refused():
     gradients = LinearGradients(SquaredLoss(), make_clipping("smooth", 1.0), 2)
     with pytest.raises(FloatingPointError):
-        gradients.grid_sum(np.ones((1, 2)), np.array([np.inf]), _grid(gradients))
+        gradients.clipped_sum(np.ones((1, 2)), np.array([np.inf]), _grid(gradients))
 
 
 @pytest.mark.parametrize("rate", [0.01, 1.0])

@@ -43,7 +43,7 @@ def sums(X, y):
 def in_units(X, y, grid):
     """As `sums`, as the grid rounds them."""
     gradients = LinearGradients(LogisticLoss(), make_clipping("smooth", 1.0), D)
-    found = [gradients.grid_sum(X, with_label(y, label), grid)[0] for label in (0, 1)]
+    found = [gradients.clipped_sum(X, with_label(y, label), grid)[0] for label in (0, 1)]
     return np.stack(found) * grid.unit
 
 

@@ -8,10 +8,9 @@ from scipy import stats
 from skleak.accounting.subsampled import subsampled_fisher_factors
 from skleak.losses import SquaredLoss
 from skleak.neural import PrivateSGDClassifier
-from skleak.neural._plan import Plan
 from skleak.neural.gradients import LinearGradients, make_clipping
 from skleak.neural.information import StepMechanism
-from skleak.neural.training import SecretSource, Source, Training, make_sources
+from skleak.neural.training import Plan, SecretSource, Source, Training, make_sources
 
 LEVEL = 1e-9  # of each test of chance below
 

@@ -5,12 +5,7 @@ The only package that imports torch when it is imported: enter it late, through
 """
 
 from skleak.neural.torch._checks import Blank
-from skleak.neural.torch._gradients import (
-    TorchGradients,
-    build_module,
-    find_device,
-    torch_gradients,
-)
+from skleak.neural.torch._gradients import TorchGradients, build_module, find_device
 from skleak.neural.torch._parts import numbers, plain_attention, unflattened
 
 __all__ = [
@@ -20,6 +15,5 @@ __all__ = [
     "find_device",
     "numbers",
     "plain_attention",
-    "torch_gradients",
     "unflattened",
 ]

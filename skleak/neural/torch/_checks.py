@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
+import cloudpickle
 import torch
 from torch.func import vjp
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -49,23 +49,12 @@ ADVICE = "Use other layers, or `accounting=None`."
 _RANDOM = (torch.nn.modules.dropout._DropoutNd, torch.nn.RReLU)
 # Their value or their first derivative jumps.
 _BROKEN_ELU = "elu with alpha other than 1"
-_NONSMOOTH = {_BROKEN_ELU, "abs", "embedding", "sgn", "sign"}
-_NONSMOOTH |= {
-    "amax",
-    "amin",
-    "argmax",
-    "argmin",
-    "fmax",
-    "fmin",
-    "max",
-    "maximum",
-    "min",
-    "minimum",
-}
-_NONSMOOTH |= {"clamp", "clamp_max", "clamp_min", "ceil", "floor", "remainder", "round", "trunc"}
-_NONSMOOTH |= {"bucketize", "kthvalue", "median", "mode", "sort", "topk"}
-_NONSMOOTH |= {"hardshrink", "hardsigmoid", "hardswish", "hardtanh", "softshrink", "threshold"}
-_NONSMOOTH |= {"leaky_relu", "multi_margin_loss", "_prelu_kernel", "relu", "rrelu_with_noise"}
+_NONSMOOTH = {_BROKEN_ELU, "abs", "amax", "amin", "argmax", "argmin", "bucketize", "ceil", "clamp"}
+_NONSMOOTH |= {"clamp_max", "clamp_min", "embedding", "floor", "fmax", "fmin", "hardshrink"}
+_NONSMOOTH |= {"hardsigmoid", "hardswish", "hardtanh", "kthvalue", "leaky_relu", "max", "maximum"}
+_NONSMOOTH |= {"median", "min", "minimum", "mode", "multi_margin_loss", "_prelu_kernel", "relu"}
+_NONSMOOTH |= {"remainder", "round", "rrelu_with_noise", "sgn", "sign", "softshrink", "sort"}
+_NONSMOOTH |= {"threshold", "topk", "trunc"}
 _NONSMOOTH |= {f"{kind}_max_pool{k}d" for kind in ("adaptive", "fractional") for k in (2, 3)}
 _NONSMOOTH |= {f"max_pool{k}d_with_indices" for k in (2, 3)}
 _DRAWS = {"bernoulli", "dropout", "native_dropout", "normal", "rand", "randint", "randn", "uniform"}
@@ -188,48 +177,37 @@ def _held(module: Any) -> set[tuple[str, int]]:
     }
 
 
-def check_gradients(module: Any, objective: Any, X: Any) -> None:
-    """Refuse parameters that the loss does not depend on.
+def check_gradients(module: Any, objective: Any, X: Any, *, differentiable: bool) -> bool:
+    """Refuse parameters that the loss does not depend on, and modules that cut the record off.
+
+    Warns where a derivative in the record jumps, if any is wanted; returns whether none does.
 
     Raises
     ------
     ValueError
-        With their names, or what torch says.
+        What there is no derivative in, or what torch says.
     """
     named = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    with torch.enable_grad(), explained("The loss of `module` has no gradient"):
+    X = X.clone().requires_grad_(differentiable)
+    inputs = [*named.values(), *[X] * differentiable]
+    with torch.enable_grad(), explained("The loss of `module` has no gradient"), _Watch() as ran:
         losses = _losses(module, objective, X)
         # Without a graph at all this raises, and says so.
-        found = torch.autograd.grad(losses.sum(), list(named.values()), allow_unused=True)
-    if idle := [name for name, g in zip(named, found, strict=True) if g is None]:
+        found = torch.autograd.grad(losses.sum(), inputs, allow_unused=True)
+    if idle := [name for name, g in zip(named, found, strict=False) if g is None]:
         listed = ", ".join(f"`{name}`" for name in idle[:5])
         raise ValueError(
             f"The loss does not depend on the parameters {listed} of `module`: they would be noise "
             "alone. Leave them out, or set their `requires_grad=False`."
         )
-
-
-def check_differentiable(module: Any, objective: Any, X: Any) -> bool:
-    """Refuse modules that cut the record off, and warn where a derivative jumps.
-
-    Returns whether none does.
-
-    Raises
-    ------
-    ValueError
-        Where the loss has no derivative in the record.
-    """
-    X = X.clone().requires_grad_()
-    with torch.enable_grad(), _Watch() as ran:
-        (found,) = torch.autograd.grad(
-            _losses(module, objective, X).sum(), X, allow_unused=True, materialize_grads=False
-        )
-    if found is None:
+    if found[-1] is None:
         raise ValueError(
             "The loss has no derivative in the record: `module` cuts it off, for example by "
             "rounding to integers. Fisher information is about records of real numbers; pass "
             "embedded ones, or `accounting=None`."
         )
+    if not differentiable:
+        return False
     if rough := sorted(ran.names & _NONSMOOTH):
         warnings.warn(
             f"`module` or its loss uses {', '.join(rough)}: gradients then jump from one record to "
@@ -303,20 +281,124 @@ _PLAIN = {bool, int, float, complex, str, bytes, type(None), types.EllipsisType,
 # Their functions and classes are imported by name; what they hold is no module's.
 _LIBRARIES = {*sys.stdlib_module_names, "torch", "numpy", "skleak"} - {"__main__"}
 # What Python itself keeps on classes.
-_OF_PYTHON = {"__dict__", "__weakref__", "_abc_impl"}
-# Objects without a pickle, which those that pickle by value take along all the same.
-_VIEWS = {
-    types.MappingProxyType: dict,
-    memoryview: bytes,
-    type({}.keys()): list,
-    type({}.values()): list,
-    type({}.items()): list,
-}
+_OF_PYTHON = {"__dict__", "__weakref__", "__slotnames__", "_abc_impl"}
 # A class that is made in Python, and holds what is put in it.
 _HEAP_TYPE = 1 << 9
 # What changed while modules ran, by number: kept, so that no other object gets that.
 _changed: dict[int, Any] = {}
 _latest: "list[Blank]" = []
+
+
+class _Parts(cloudpickle.Pickler):
+    """Digest of what an object holds by itself, and the objects that it holds, by name.
+
+    More than any pickle holds: classes and functions of all but libraries are taken apart. Nothing
+    is read back.
+    """
+
+    def __init__(self, whole: Any) -> None:
+        self.found: dict[str, Any] = {}
+        self._whole, self._state, self._name = whole, whole, ""
+        digest = hashlib.blake2b(digest_size=16)
+        super().__init__(types.SimpleNamespace(write=digest.update))
+        self.dump(whole)
+        self.digest = digest.digest()
+
+    def persistent_id(self, obj: Any) -> str | None:
+        """Leave out what the object holds, and name it by the text before it, such as its key."""
+        if obj is self._whole or obj is self._state or type(obj) in _PLAIN:
+            self._name = obj if type(obj) is str else self._name
+            return None
+        if obj is str or _held_by(obj) is None:
+            return None
+        name = f".{self._name}"
+        name += f"[{len(self.found)}]" if name in self.found else ""
+        self.found[name] = obj
+        return name
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Say what an object holds; of what a pickle names only, its name."""
+        if obj is str:  # as which all is written
+            return NotImplemented
+        held = _held_by(obj)
+        if held is NotImplemented:
+            reduce = self.dispatch_table.get(type(obj))
+            try:
+                held = obj.__reduce_ex__(4) if reduce is None else reduce(obj)
+            except Exception:  # whatever a class says to whoever would pickle it
+                held = getattr(obj, "__dict__", {})
+        if held is None or isinstance(held, str):
+            name = getattr(obj, "__qualname__", getattr(obj, "__name__", held))
+            return str, (f"{type(obj)} {getattr(obj, '__module__', '')} {name}",)
+        reduced = held if isinstance(held, tuple) else (str, (f"{type(obj)}",), held)
+        self._state = reduced[2] if len(reduced) > 2 else None
+        return reduced
+
+
+def _held_by(obj: Any) -> Any:
+    """Return what an object holds; None for what is imported, NotImplemented for its pickle."""
+    if isinstance(obj, torch.Tensor):
+        return {"stored": _stored(obj), "type": type(obj), **vars(obj)}
+    if isinstance(obj, types.ModuleType):
+        return None if sys.modules.get(obj.__name__) is obj else vars(obj)
+    if isinstance(obj, types.BuiltinFunctionType):
+        bound = obj.__self__
+        return None if bound is None or isinstance(bound, types.ModuleType) else {" of": bound}
+    if isinstance(obj, types.FunctionType):
+        return _held_by_function(obj)
+    if isinstance(obj, type):
+        if _is_of_library(obj) or not obj.__flags__ & _HEAP_TYPE:
+            return None
+        own = {name: value for name, value in vars(obj).items() if name not in _OF_PYTHON}
+        return own | {" bases": obj.__bases__, " type": type(obj)}
+    return NotImplemented
+
+
+def _held_by_function(function: Any) -> Any:
+    """Return the variables of a function that cannot be imported, which travel with it."""
+    if _is_imported(function):
+        return None
+    # A decorator may give a function the name of another one: only its globals tell whose it is.
+    names = set()
+    if not _names_library(function.__globals__.get("__name__")):
+        names = global_names(function.__code__) & function.__globals__.keys()
+    return {
+        " code": function.__code__,
+        " defaults": (function.__defaults__, function.__kwdefaults__),
+        " closure": function.__closure__,
+        " attributes": vars(function),
+        " words": (function.__annotations__, function.__doc__),
+        **{f" global {name}": function.__globals__[name] for name in sorted(names)},
+    }
+
+
+def _stored(tensor: Any) -> Any:
+    """Return the content of a tensor: of a view its pickle holds all that it is a view of."""
+    try:
+        own = tensor.detach().cpu()
+        if own.layout is not torch.strided:
+            own = own.to_dense()
+        whole = torch.empty(0, dtype=torch.uint8).set_(own.untyped_storage())
+        form = (own.dtype, own.shape, own.stride(), own.storage_offset(), own.is_conj())
+        return repr(form), hashlib.blake2b(whole.numpy()).digest()
+    except (RuntimeError, TypeError, NotImplementedError):  # it left a transform of torch
+        return repr(tensor)
+
+
+def _reached(
+    value: Any, path: str, seen: dict[int, Any], holder: Any = None
+) -> Iterator[tuple[str, bytes, Any, Any]]:
+    """Yield what an object is made of, each once: what its copy, or its pickle, would carry.
+
+    With its path, the digest of what it holds by itself, and the object that holds it.
+    """
+    if id(value) in seen:
+        return
+    seen[id(value)] = value  # kept, so that no other object gets its number
+    parts = _Parts(value)
+    yield path, parts.digest, value, holder
+    for name, part in parts.found.items():
+        yield from _reached(part, f"{path}{name}", seen, value)
 
 
 class Blank:
@@ -330,16 +412,16 @@ class Blank:
 
     def __init__(self, module: Any) -> None:
         # A copy of a view would take along all of the storage that it is a view of.
-        own = {id(t): t.detach().clone() for t in _tensors(module) if type(t) is torch.Tensor}
         with explained("`module` returns a network that cannot be copied"):
+            found = (value for _, _, value, _ in _reached(module, "module", {}))
+            own = {id(t): t.detach().clone() for t in found if type(t) is torch.Tensor}
             self._module = without_hooks(copy.deepcopy(module, own)).cpu()
         self._watch()
 
     def _watch(self) -> None:
-        self._contents, self._stale = {}, ""
-        for path, value, _ in _reached(self._module, "module", {}):
-            self._contents[path] = _fingerprint(value)
-            self._stale = self._stale or (path if id(value) in _changed else "")
+        now = list(_reached(self._module, "module", {}))
+        self._digests = {path: digest for path, digest, _, _ in now}
+        self._stale = next((path for path, _, value, _ in now if id(value) in _changed), "")
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_module": self.filled({})}
@@ -395,14 +477,12 @@ class Blank:
 
     def changed(self) -> str:
         """Return the path of what others changed in it, and remember that; empty for nothing."""
-        now = {
-            path: (value, holder) for path, value, holder in _reached(self._module, "module", {})
-        }
-        before = self._contents
-        paths = [p for p in now if before.get(p) != _fingerprint(now[p][0])]
-        paths += [p for p in before if p not in now]
-        for value, holder in (now[p] for p in paths if p in now):
-            _changed.update((id(each), each) for each in (value, holder) if _may_keep(each))
+        before, now = self._digests, list(_reached(self._module, "module", {}))
+        other = [one for one in now if before.get(one[0]) != one[1]]
+        for _, _, value, holder in other:
+            _changed.update((id(each), each) for each in (value, holder) if each is not None)
+        here = {path for path, *_ in now}
+        paths = [*(path for path, *_ in other), *(path for path in before if path not in here)]
         if not paths:
             return ""
         # New names may be values of records; old ones are none.
@@ -438,130 +518,6 @@ def without_hooks(module: Any) -> Any:
     return module
 
 
-def _tensors(module: Any) -> list[Any]:
-    reached = _reached(module, "module", {})
-    return [value for _, value, _ in reached if isinstance(value, torch.Tensor)]
-
-
-def _may_keep(value: Any) -> bool:
-    """Return False for what many objects have in common, and holds nothing of its own."""
-    return type(value) not in _PLAIN and not (
-        isinstance(value, types.ModuleType | types.BuiltinFunctionType)
-        or (isinstance(value, type | types.FunctionType) and _is_of_library(value))
-    )
-
-
-def _reached(
-    value: Any, path: str, seen: dict[int, Any], holder: Any = None
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what an object is made of, each once: what its copy, or its pickle, would carry.
-
-    With its path, and the object that holds it.
-    """
-    if type(value) not in _PLAIN:
-        if id(value) in seen:
-            return
-        seen[id(value)] = value  # kept, so that no other object gets its number
-    yield path, value, holder
-    if type(value) not in _PLAIN:
-        for key, part in _parts(value):
-            yield from _reached(part, f"{path}{key}", seen, value)
-
-
-def _parts(value: Any) -> list[tuple[str, Any]]:
-    """Return what an object directly holds, by names that do not repeat."""
-    if isinstance(value, torch.Tensor):
-        kind = [] if _is_of_library(type(value)) else [(" type", type(value))]
-        return [*((f".{name}", held) for name, held in vars(value).items()), *kind]
-    if isinstance(value, dict):
-        # A key that is no plain value is named by its place.
-        keys = [key if type(key) in _PLAIN else (k,) for k, key in enumerate(value)]
-        held = [(f"[{key!r}]", held) for key, held in zip(keys, value.values(), strict=True)]
-        return [*held, (" keys", list(value)), *_beyond(value, dict)]
-    if isinstance(value, list | tuple):
-        held = [(f"[{place}]", held) for place, held in enumerate(value)]
-        return [*held, *_beyond(value, list, tuple)]
-    if type(value) is np.ndarray:
-        return list(_parts(value.tolist())) if value.dtype == object else []
-    if type(value) in _VIEWS:
-        return [(" view", _VIEWS[type(value)](value))]
-    if isinstance(value, types.ModuleType):
-        own = sys.modules.get(value.__name__) is value  # which a pickle names
-        return [] if own else [(f".{name}", held) for name, held in vars(value).items()]
-    if isinstance(value, types.BuiltinFunctionType):
-        bound = value.__self__
-        return [] if isinstance(bound, types.ModuleType) else [(" of", bound)]
-    if isinstance(value, types.CodeType):
-        return []
-    if isinstance(value, types.CellType):
-        return _cell("", value)
-    if isinstance(value, types.FunctionType):
-        return _parts_of_function(value)
-    if isinstance(value, type):
-        return _parts_of_class(value)
-    if isinstance(value, types.MethodType | staticmethod | classmethod):
-        return [(".__func__", value.__func__), (".__self__", getattr(value, "__self__", None))]
-    if isinstance(value, property):
-        return [(".fget", value.fget), (".fset", value.fset), (".fdel", value.fdel)]
-    return _parts_by_pickle(value)
-
-
-def _beyond(value: Any, *plain: type) -> list[tuple[str, Any]]:
-    """Return what an object of a subclass of a container holds besides its items."""
-    return [] if type(value) in plain else _parts_by_pickle(value)
-
-
-def _parts_by_pickle(value: Any) -> list[tuple[str, Any]]:
-    """Return what the pickle of an object would hold."""
-    own: list[tuple[str, Any]] = [(f" ({type(value).__name__})", type(value))]
-    try:
-        reduced = value.__reduce_ex__(4)
-    except Exception:  # whatever a class says to whoever would pickle it
-        return own + [(f".{name}", held) for name, held in getattr(value, "__dict__", {}).items()]
-    if isinstance(reduced, str):
-        return own
-    state = reduced[2] if len(reduced) > 2 else None
-    rest = [list(part) for part in reduced[3:5] if part is not None]
-    if type(state) is dict and all(type(name) is str for name in state):
-        own += [(f".{name}", held) for name, held in state.items()]
-    else:
-        own += [(" state", state)]
-    return [*own, (" made of", reduced[1]), (" items", rest)]
-
-
-def _cell(name: str, cell: Any) -> list[tuple[str, Any]]:
-    try:
-        return [(f" -> {name}", cell.cell_contents)]
-    except ValueError:  # not yet set
-        return []
-
-
-def _parts_of_function(function: Any) -> list[tuple[str, Any]]:
-    """Return the variables of a function that cannot be imported, which travel with it."""
-    if _is_imported(function):
-        return []
-    held: list[tuple[str, Any]] = [
-        (" defaults", (function.__defaults__, function.__kwdefaults__)),
-        (" attributes", vars(function)),
-        (" words", (function.__doc__, function.__annotations__)),
-    ]
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        held += _cell(name, cell)
-    # A decorator may give a function the name of another one: only its globals tell whose it is.
-    if _names_library(function.__globals__.get("__name__")):
-        return held
-    names = global_names(function.__code__) & function.__globals__.keys()
-    return held + [(f" -> global {name}", function.__globals__[name]) for name in sorted(names)]
-
-
-def _parts_of_class(cls: type) -> list[tuple[str, Any]]:
-    named = _is_of_library(cls) or not cls.__flags__ & _HEAP_TYPE
-    own = [] if named else list(vars(cls).items())
-    held = [(f".{name}", value) for name, value in own if name not in _OF_PYTHON]
-    held += [(" type", type(cls))] if type(cls) is not type else []
-    return held + [(f" ({base.__name__})", base) for base in cls.__bases__]
-
-
 def _is_of_library(value: Any) -> bool:
     return _names_library(getattr(value, "__module__", "")) and _is_imported(value)
 
@@ -578,32 +534,3 @@ def _is_imported(value: Any) -> bool:
     for name in value.__qualname__.split("."):
         found = getattr(found, name, None)
     return found is value
-
-
-def _fingerprint(value: Any) -> str:
-    return hashlib.blake2b(_bytes(value), digest_size=16).hexdigest()
-
-
-def _bytes(value: Any) -> bytes:
-    """Return what tells the content of an object by itself, without what it holds."""
-    kind = type(value).__qualname__.encode()
-    if type(value) in _PLAIN:
-        return kind + repr(value).encode()
-    if isinstance(value, torch.Tensor):
-        try:
-            own = value.detach().cpu()
-            if own.layout is not torch.strided:
-                own = own.to_dense()
-            # Of a view its pickle holds all that it is a view of.
-            whole = torch.empty(0, dtype=torch.uint8).set_(own.untyped_storage())
-            form = (own.dtype, own.shape, own.stride(), own.storage_offset(), own.is_conj())
-            return kind + repr(form).encode() + whole.numpy().tobytes()
-        except (RuntimeError, TypeError, NotImplementedError):  # it left a transform of torch
-            return kind + repr(value).encode()
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return kind + repr((value.dtype, value.shape)).encode() + value.tobytes()
-    if isinstance(value, types.CodeType):
-        return kind + value.co_code + repr(value.co_consts).encode()
-    if isinstance(value, list | tuple | dict):
-        return kind + str(len(value)).encode()
-    return kind

@@ -25,6 +25,7 @@ from skleak.neural.gradients import (
     StepGradients,
     SumGrid,
     Weigh,
+    add_parts,
     check_smooth,
     clipped_steps,
 )
@@ -34,7 +35,6 @@ from skleak.neural.torch._checks import (
     Blank,
     before_any_record,
     check_derivatives,
-    check_differentiable,
     check_gradients,
     check_outputs,
     check_parts,
@@ -68,51 +68,88 @@ _COLUMNS = 16
 class TorchGradients(Gradients):
     """Gradients of a torch module by ``torch.func``, in micro-batches.
 
-    Parameters that require no gradient stay as they are, and count as public. The others are held
-    by the module in its own precision.
+    The module is built, and what it does to made-up records looked at. Parameters that require no
+    gradient stay as they are, and count as public. The others are held by the module in its own
+    precision.
 
     Parameters
     ----------
-    module : torch.nn.Module
-        Takes (n, ...) records and returns (n, n_outputs). It is used, not copied.
-    objective : Objective
-        The loss of a record.
+    factory : callable
+        Takes nothing and returns a new ``torch.nn.Module``.
     clipping : Clipping
         How gradients are clipped.
+    record_shape : tuple of int
+        Shape of one record.
+    n_classes : int or None
+        Number of classes; None for a regression.
+    rng : Generator
+        Where the initial parameters come from.
+    loss : callable or None, default=None
+        ``loss(outputs, targets)``, as the functions of ``torch.nn.functional``; None is
+        cross-entropy, or half the squared error.
     max_batch : int or None, default=None
-        Most gradients in memory at once, those of probes included; None for what fits.
-    device : torch.device or str, default="cpu"
-        Where the module goes, and all computations with it.
-    linear : dict or None, default=None
-        Weights whose gradients need not be written out; see `PerRecord`.
-    blank : Blank
-        The module as its factory made it.
-    made_up : Tensor of shape (k, ...)
-        Records of nobody, on which what is published must predict as the module does.
+        Most gradients in memory at once.
+    device : str, default="auto"
+        Of torch; "auto" is a GPU where torch finds one.
+    differentiable : bool, default=True
+        Whether what records reveal will be asked, which needs second derivatives.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a module that is none, or whose gradients are not those of single records.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Where its gradients jump, so that Fisher information is too small.
     """
 
     def __init__(
         self,
-        module: Any,
-        objective: Objective,
+        factory: Callable[[], Any],
         clipping: Clipping,
         *,
-        blank: Blank,
-        made_up: Any,
+        record_shape: tuple[int, ...],
+        n_classes: int | None,
+        rng: np.random.Generator,
+        loss: Loss | None = None,
         max_batch: int | None = None,
-        device: Any = "cpu",
-        linear: dict[str, tuple[int, ...]] | None = None,
+        device: str = "auto",
+        differentiable: bool = True,
     ) -> None:
         super().__init__(clipping, max_batch)
-        self.device, self.objective, self._linear = torch.device(device), objective, linear
-        self._made_up = made_up.cpu()
+        if loss is not None and not callable(loss):
+            raise TypeError(
+                "`loss` must be None or a function of outputs and targets; got "
+                f"{type(loss).__name__}. Pass one such as torch.nn.functional.cross_entropy."
+            )
+        note_changes()
+        module = build_module(factory, rng)
+        check_parts(module)
+        blank = before_any_record(module)
+        self.device = find_device(device)
+        module = module.to(self.device).train()
+        made_up = torch.rand(3, *record_shape, generator=torch.Generator().manual_seed(0))
+        # Records of nobody, on which what is published must predict as the module does.
+        self._made_up = made_up.to(dtype=next(module.parameters()).dtype)
+        made_up = self._made_up.to(self.device)
+        widths = (n_classes or 1, 1) if n_classes in (None, 2) else (n_classes,)
+        self.objective = Objective.of(n_classes, check_outputs(module, made_up, widths), loss)
+        blank.check_parameters(dict(module.named_parameters()))
+        smooth = check_gradients(module, self.objective, made_up, differentiable=differentiable)
+        self._linear = linear_weights(module, _trained(module), made_up)
         self._use(module, blank)
+        batch = Batch(made_up, self.encode(np.zeros(len(made_up))))
+        with explained("torch cannot take the gradient of `module` record by record"):
+            self.per_record(batch)
+        if smooth:
+            check_derivatives(self.per_record, batch)
 
     def _use(self, module: Any, blank: Blank) -> None:
         self._blank = blank
         self.module = module.to(self.device).train()
-        named = self.module.named_parameters()
-        self._trained = {name: p.detach() for name, p in named if p.requires_grad}
+        self._trained = _trained(self.module)
         self.dtype = next(iter(self._trained.values())).dtype
         self.per_record = PerRecord(self.module, self.objective, self._trained, self._linear)
 
@@ -183,8 +220,11 @@ class TorchGradients(Gradients):
             self.module.train()
         return np.concatenate(found)
 
-    def clipped_sum(self, X: Array, y: Array) -> tuple[FloatArray, FloatArray]:
+    def clipped_sum(
+        self, X: Array, y: Array, grid: SumGrid | None = None
+    ) -> tuple[Array, FloatArray]:
         """Sum of the clipped gradients, (p,), and the losses of the records, (n,)."""
+        assert grid is None
         total, found = np.zeros(self.n_parameters), [np.empty(0)]
         for batch in self._batches(X, y, 1):
             gradients, losses = self.per_record(batch)
@@ -192,57 +232,42 @@ class TorchGradients(Gradients):
             found.append(numbers(losses))
         return total, np.concatenate(found)
 
-    def norms(self, X: Array, y: Array) -> FloatArray:
-        """Norms of the clipped gradients, (n,)."""
-        found = [np.empty(0)]
-        for batch in self._batches(X, y, 1):
-            norms = numbers(_norms(*self.per_record(batch)))
-            found.append(norms / self.clipping.divisor(norms))
-        return np.concatenate(found)
-
     def information(
+        self, X: Array, y: Array, weigh: Weigh, *, path: FloatArray | None = None, **options: Any
+    ) -> dict[str, FloatArray]:
+        """Parts of the information of every record; see `Gradients.information`."""
+        if path is None:
+            return self.sum_and_information(X, y, weigh, **options)[2]
+        total: dict[str, FloatArray] = {}
+        before = self.parameters
+        try:
+            for parameters in path:
+                self.parameters = parameters
+                add_parts(total, self.information(X, y, weigh, **options))
+        finally:
+            self.parameters = before
+        return total
+
+    def sum_and_information(  # type: ignore[override]
         self,
         X: Array,
         y: Array,
         weigh: Weigh,
         *,
         parts: Collection[Part],
-        **options: Any,
-    ) -> dict[str, FloatArray]:
-        """Parts of the information of every record; see `Gradients.information`."""
-        return self._walk(X, y, weigh, lambda gradients, losses: None, parts, **options)
-
-    def sum_and_information(
-        self, X: Array, y: Array, weigh: Weigh, *, grid: SumGrid | None = None, **options: Any
-    ) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """`clipped_sum` and `information` of the same records; the gradients are taken once."""
-        assert grid is None
-        total, found = np.zeros(self.n_parameters), [np.empty(0)]
-
-        def see(gradients: Rows, losses: Any) -> None:
-            total[:] += self._sum(gradients, losses)
-            found.append(numbers(losses))
-
-        parts = self._walk(X, y, weigh, see, **options)
-        return total, np.concatenate(found), parts
-
-    def _walk(
-        self,
-        X: Array,
-        y: Array,
-        weigh: Weigh,
-        see: Callable[[Rows, Any], None],
-        parts: Collection[Part],
+        grid: SumGrid | None = None,
         n_probes: int | None = None,
         rng: np.random.Generator | None = None,
         private_target: bool = True,
-    ) -> dict[str, FloatArray]:
-        """Information of every record; ``see`` is shown the gradients and losses of each once.
+    ) -> tuple[Array, FloatArray, dict[str, FloatArray]]:
+        """`clipped_sum` and `information` of the same records; the gradients are taken once.
 
         For a change z of the unknowns, ``|M^(1/2) G z|^2``: summed over the unit changes of each,
         some at a time, or its mean over random signs.
         """
+        assert grid is None
         check_smooth(self.clipping)
+        total, every_loss = np.zeros(self.n_parameters), [np.empty(0)]
         u, whole, rng = self.n_unknowns(X, private_target), "matrix" in parts, make_generator(rng)
         n_probes = None if whole else n_probes
         width = n_probes or (u if whole else min(_COLUMNS, u))
@@ -259,7 +284,8 @@ class TorchGradients(Gradients):
                     gradients, losses, changes = changed
                     if scales is None:
                         scales = self._scales(gradients, losses, weigh)
-                        see(gradients, losses)
+                        total += self._sum(gradients, losses)
+                        every_loss.append(numbers(losses))
                     squares = scales.squared(changes) / (n_probes or 1)
                     sums["trace"] += numbers((squares * scales.factors[:, None]).sum((0, 1)))
                     sums["plain"] += numbers(squares.sum((0, 1)))
@@ -268,7 +294,8 @@ class TorchGradients(Gradients):
                         sums["matrix"] = numbers(sum(v @ v.transpose(1, 2) for v in columns))
             for part in parts:
                 found[part].append(sums[part])
-        return {part: np.concatenate(values) for part, values in found.items()}
+        joined = {part: np.concatenate(values) for part, values in found.items()}
+        return total, np.concatenate(every_loss), joined
 
     def _split(self, batch: Batch, z: Any, private_target: bool) -> tuple[Any, Any]:
         """Split changes of unknowns (k, n, u) into records (k, n, ...) and targets (k, n, m)."""
@@ -321,10 +348,10 @@ class TorchGradients(Gradients):
         """Return what clipping and subsampling do to changes of the gradients."""
         norms = _norms(gradients, losses)
         n = numbers(norms)
-        h = self.clipping.divisor(n)
-        factors = self._tensor(np.stack(np.broadcast_arrays(*weigh(n / h))))
-        radial = np.abs(1.0 - n * self.clipping.slope(n) / h) / h
-        return Scales(gradients, norms, self._tensor(np.stack([radial, 1.0 / h])), factors)
+        radial, flat = self.clipping.factors(n)
+        factors = self._tensor(np.stack(np.broadcast_arrays(*weigh(n * flat))))
+        clipping = self._tensor(np.stack([np.abs(radial), flat]))
+        return Scales(gradients, norms, clipping, factors)
 
     def _batches(self, X: Array, y: Array, width: int) -> Iterator[Batch]:
         """Micro-batches of records that have so many gradients each."""
@@ -340,6 +367,11 @@ class TorchGradients(Gradients):
 
     def _tensor(self, values: Array) -> Any:
         return torch.tensor(np.asarray(values), dtype=self.dtype, device=self.device)
+
+
+def _trained(module: Any) -> dict[str, Any]:
+    """Return the parameters of a module that require a gradient, by name."""
+    return {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
 
 
 def _norms(gradients: Rows, losses: Any) -> Any:
@@ -379,91 +411,6 @@ def build_module(factory: Callable[[], Any], rng: np.random.Generator) -> Any:
         )
     with explained("`module` returns a network that cannot be copied"):
         return copy.deepcopy(module)
-
-
-def torch_gradients(
-    factory: Callable[[], Any],
-    clipping: Clipping,
-    *,
-    record_shape: tuple[int, ...],
-    n_classes: int | None,
-    rng: np.random.Generator,
-    loss: Loss | None = None,
-    max_batch: int | None = None,
-    device: str = "auto",
-    differentiable: bool = True,
-) -> TorchGradients:
-    """Build a module, look at what it does to made-up records, and return its gradients.
-
-    Parameters
-    ----------
-    factory : callable
-        Takes nothing and returns a new ``torch.nn.Module``.
-    clipping : Clipping
-        How gradients are clipped.
-    record_shape : tuple of int
-        Shape of one record.
-    n_classes : int or None
-        Number of classes; None for a regression.
-    rng : Generator
-        Where the initial parameters come from.
-    loss : callable or None, default=None
-        ``loss(outputs, targets)``, as the functions of ``torch.nn.functional``; None is
-        cross-entropy, or half the squared error.
-    max_batch : int or None, default=None
-        Most gradients in memory at once.
-    device : str, default="auto"
-        Of torch; "auto" is a GPU where torch finds one.
-    differentiable : bool, default=True
-        Whether what records reveal will be asked, which needs second derivatives.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For a module that is none, or whose gradients are not those of single records.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        Where its gradients jump, so that Fisher information is too small.
-    """
-    if loss is not None and not callable(loss):
-        raise TypeError(
-            "`loss` must be None or a function of outputs and targets; got "
-            f"{type(loss).__name__}. Pass one such as torch.nn.functional.cross_entropy."
-        )
-    note_changes()
-    module = build_module(factory, rng)
-    check_parts(module)
-    blank = before_any_record(module)
-    place = find_device(device)
-    module = module.to(place).train()
-    dtype = next(module.parameters()).dtype
-    made_up = torch.rand(3, *record_shape, generator=torch.Generator().manual_seed(0))
-    made_up = made_up.to(device=place, dtype=dtype)
-    widths = (n_classes or 1, 1) if n_classes in (None, 2) else (n_classes,)
-    objective = Objective.of(n_classes, check_outputs(module, made_up, widths), loss)
-    blank.check_parameters(dict(module.named_parameters()))
-    check_gradients(module, objective, made_up)
-    smooth = differentiable and check_differentiable(module, objective, made_up)
-    trained = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
-    linear = linear_weights(module, trained, made_up)
-    gradients = TorchGradients(
-        module,
-        objective,
-        clipping,
-        blank=blank,
-        made_up=made_up,
-        max_batch=max_batch,
-        device=place,
-        linear=linear,
-    )
-    batch = Batch(made_up, gradients.encode(np.zeros(len(made_up))))
-    with explained("torch cannot take the gradient of `module` record by record"):
-        gradients.per_record(batch)
-    if smooth:
-        check_derivatives(gradients.per_record, batch)
-    return gradients
 
 
 def find_device(name: str) -> Any:

@@ -12,9 +12,9 @@ D, K, T = 5, 3, 2
 
 
 def gradients_of(layers, clipping=None, seed=0):
-    from skleak.neural.torch import torch_gradients
+    from skleak.neural.torch import TorchGradients
 
-    return torch_gradients(
+    return TorchGradients(
         lambda: torch.nn.Sequential(*layers()),
         SmoothClipping(1.0) if clipping is None else clipping,
         record_shape=(D,),
@@ -99,9 +99,9 @@ class TestNetwork:
 def test_a_digit_from_the_network_of_the_paper(rng):
     """[DRA22] table 1, one step with little noise: far better than the prior."""
     from skleak.neural.models import dra22_mnist
-    from skleak.neural.torch import torch_gradients
+    from skleak.neural.torch import TorchGradients
 
-    gradients = torch_gradients(
+    gradients = TorchGradients(
         dra22_mnist,
         SmoothClipping(1.0),
         record_shape=(784,),

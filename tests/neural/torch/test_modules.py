@@ -18,7 +18,7 @@ nn, F = torch.nn, torch.nn.functional
 def build(factory, n_classes=3, seed=0, **options):
     rng = np.random.default_rng(seed)
     options = {"record_shape": (6,), "device": "cpu"} | options
-    return TORCH.torch_gradients(
+    return TORCH.TorchGradients(
         factory, SmoothClipping(1.0), n_classes=n_classes, rng=rng, **options
     )
 
