@@ -1,6 +1,7 @@
 """Membership by likelihood ratios: exact where they are known, else from shadow models."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -30,10 +31,8 @@ from skleak.adversary.models import ReleaseKind, Releases, read_releases
 from skleak.adversary.records import Records
 from skleak.adversary.shadow import (
     Pooling,
-    choose_pooling,
+    ShadowScores,
     dominated_shares,
-    fit_evidence,
-    fit_laws,
     interpolation_of,
     likelihoods,
     residual_scale,
@@ -210,21 +209,25 @@ class LikelihoodRatioMembership(ShadowAttack):
     def _fit_shadows(self, candidates: Records, reference: Records | None, rows: IntArray) -> None:
         offline, shrinks = self.method_ == "offline", self.shrinkage and self.variance == "auto"
         self.records_ = rows
-        own = self._train(candidates, reference, rows, offline=offline)
-        self.shadow_scores_, self.trained_on_ = own
+        self.shadow_scores_, self.trained_on_ = self._train(
+            candidates, reference, rows, offline=offline
+        )
         self._residuals = self._statistic is None and not self._probabilistic
         odds = self._statistic is None and self._probabilistic
         limit = score_limit(self.shadow_scores_) if odds else np.inf
+        known = ShadowScores(
+            self.shadow_scores_, self.trained_on_, self.variance, limit, self._residuals
+        )
         if offline:
             pooling = Pooling() if shrinks else None
-            laws = fit_laws(self.shadow_scores_, None, self.variance, limit, pooling=pooling)
+            laws = replace(known, trained_on=None, residuals=False, pooling=pooling).laws()
         else:
             # Of two models in turn, one was trained on what the other was not.
             pairs = np.arange(self.n_shadow_models // 2 * 2).reshape(-1, 2)
-            options: dict[str, Any] = {"residuals": self._residuals, "groups": pairs}
-            pooling = choose_pooling(*own, limit, **options) if shrinks else None
-            evidence = fit_evidence(*own, self.variance, limit, pooling=pooling, **options)
-            self._evidence, laws = evidence, evidence.laws
+            if shrinks:
+                known = replace(known, pooling=known.choose_pooling(pairs))
+            self._evidence = known.evidence(pairs)
+            laws = self._evidence.laws
         self._laws, self.softness_ = laws, laws.softness
         self.means_, self.scales_ = laws.means, laws.scales
         self._finish()

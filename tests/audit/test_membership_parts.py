@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from skleak.adversary.hypotheses import model_parameters
 from skleak.adversary.membership import score_limit
-from skleak.adversary.shadow import choose_pooling, fit_evidence
+from skleak.adversary.shadow import ShadowScores
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit import MembershipAuditor
 from skleak.audit.games.membership._release import normalized_losses, pair_test
@@ -252,13 +252,14 @@ def test_likelihood_ratios_are_those_of_the_attack_on_shadow_models(scale, rng):
             limit = np.inf if residuals else score_limit(known)
             # What counts is learnt from releases of the other parity.
             groups = np.flatnonzero((np.flatnonzero(others) - r) % 2)[:, None]
-            options = {"limit": limit, "residuals": residuals, "groups": groups}
+            options = {"limit": limit, "residuals": residuals}
             # So is what laws share, from nothing but those.
             far = np.arange(12) % 2 != r % 2
-            own = {"residuals": residuals, "groups": np.arange(6)[:, None]}
+            own = {"residuals": residuals}
             own["limit"] = np.inf if residuals else score_limit(scale * statistic[far])
-            pooling = choose_pooling(scale * statistic[far], member[far], **own)
-            evidence = fit_evidence(known, member[others], pooling=pooling, **options)
+            taught = ShadowScores(scale * statistic[far], member[far], **own)
+            options["pooling"] = taught.choose_pooling(np.arange(6)[:, None])
+            evidence = ShadowScores(known, member[others], **options).evidence(groups)
             expected = evidence.log_ratio(scale * statistic[r]) + np.log(0.3 / 0.7)
             np.testing.assert_allclose(odds[r], expected, rtol=1e-12)
     assert np.isfinite(likelihood_ratios(1e200 * statistic, member, 0.3)).all()

@@ -18,9 +18,8 @@ from scipy.special import ndtr
 from skleak.adversary.membership import score_limit
 from skleak.adversary.shadow import (
     Pooling,
-    choose_pooling,
+    ShadowScores,
     dominated_shares,
-    fit_evidence,
     interpolation_of,
     likelihoods,
     residual_scale,
@@ -54,7 +53,7 @@ from skleak.metrics.verdicts import (
     simultaneous_confidence_level,
 )
 from skleak.utils._geometry import pair_success, true_positives
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._typing import Array, FloatArray
 
 # Two others are the fewest whose scores tell a record's law without it from that with it.
 FEWEST_RELEASES = 3
@@ -133,25 +132,23 @@ def likelihood_ratios(
     """
     ratios, n = np.zeros(statistic.shape), len(statistic)
 
-    def options(known: FloatArray, held_out: IntArray) -> dict[str, Any]:
-        limit = np.inf if residuals else score_limit(known)
-        return {"limit": limit, "residuals": residuals, "groups": held_out[:, None]}
+    def known(rows: Any, pooling: Pooling | None = None) -> ShadowScores:
+        limit = np.inf if residuals else score_limit(statistic[rows])
+        return ShadowScores(
+            statistic[rows], member[rows], "auto", limit, residuals=residuals, pooling=pooling
+        )
 
     # Of each parity what laws share is learnt from the other alone.
     poolings: list[Pooling | None] = [None, None]
     for parity in (0, 1) if n > 3 else ():
-        own = statistic[1 - parity :: 2]
-        poolings[parity] = choose_pooling(
-            own, member[1 - parity :: 2], **options(own, np.arange(len(own)))
-        )
+        own = known(slice(1 - parity, None, 2))
+        poolings[parity] = own.choose_pooling(np.arange(len(own.scores))[:, None])
     for release in range(n if n >= FEWEST_RELEASES else 0):
         others = np.delete(np.arange(n), release)
-        known = statistic[others]
         # Of the other parity alone: where nothing leaks, weights from all others are large just
         # where the release itself speaks against them, and its guesses worse than chance.
         held_out = np.flatnonzero((others - release) % 2)
-        pooling = poolings[release % 2]
-        evidence = fit_evidence(known, member[others], pooling=pooling, **options(known, held_out))
+        evidence = known(others, poolings[release % 2]).evidence(held_out[:, None])
         ratios[release] = evidence.log_ratio(statistic[release])
     return ratios + np.log(prior) - np.log1p(-prior)
 
