@@ -448,9 +448,29 @@ class NumberEncodings:
     def information(self) -> FloatArray:
         """Information at unit noise, averaged over the prior, (n_targets,).
 
-        NaN where the nodes do not resolve the encodings.
+        NaN where the nodes do not resolve the encodings. Rounded upward by what the terms that are
+        left out may add: the derivative of one of degree k, at a place x, is at most
+        ``k / sqrt(1 - x^2)`` (Bernstein).
         """
-        return mean_information(self.points, self.low, self.high, self.prior)
+        n, _, p = self.points.shape
+        found, everyone = np.empty(n), np.arange(n)
+        for some in row_blocks(n, (_RISK_GRID + p) * N_NODES, _RISK_ELEMENTS):
+            nodes = self.prior.nodes(_RISK_GRID, everyone[some])
+            density = np.exp(self.prior.log_at(nodes, everyone[some]))
+            weights = density / density.sum(axis=1, keepdims=True)
+            where = places(nodes, self.low[some], self.high[some])
+            terms = slope_matrix(where)
+            moments = np.matmul((terms * weights[:, :, None]).swapaxes(1, 2), terms)
+            own = _centered(self.points[some])
+            gram = np.matmul(own, own.swapaxes(1, 2))
+            series = np.einsum("km,tmp->tkp", chebyshev_coefficients(), own)
+            doubt = truncation_error(np.linalg.norm(series, axis=2))
+            half = 0.5 * (self.high - self.low)[some]
+            steep = (weights / np.maximum(1.0 - where**2, 1.0 / N_NODES**2)).sum(axis=1)
+            missed = _DEGREES * N_NODES * doubt * np.sqrt(steep)
+            size = np.sqrt(np.maximum(np.einsum("tij,tij->t", moments, gram), 0.0)) + missed
+            found[some] = np.where(np.isinf(doubt), np.nan, (size / half) ** 2)
+        return found
 
     def van_trees(self, information: FloatArray) -> FloatArray:
         """Bound of van Trees by information at the noise of a release, (n_targets,).
@@ -500,36 +520,6 @@ class NumberEncodings:
         if off > 1.0:
             return np.nan, np.nan
         return risk, error + 2.0 * np.sqrt(np.expm1(off**2) * risk) * (nodes[-1] - nodes[0])
-
-
-def mean_information(
-    points: FloatArray, low: FloatArray, high: FloatArray, prior: NumberPrior
-) -> FloatArray:
-    """Mean over the prior of the squared derivative of what is known at nodes, (n_targets,).
-
-    Shapes: ``points`` (n_targets, N_NODES, p); ``low``, ``high`` (n_targets,), their ends. NaN
-    where the nodes do not resolve it. Rounded upward by what the terms that are left out may add:
-    the derivative of one of degree k, at a place x, is at most k / sqrt(1 - x^2) (Bernstein).
-    """
-    found = np.empty(len(points))
-    for some in row_blocks(len(points), (_RISK_GRID + points.shape[2]) * N_NODES, _RISK_ELEMENTS):
-        targets = np.arange(len(points))[some]
-        nodes = prior.nodes(_RISK_GRID, targets)
-        density = np.exp(prior.log_at(nodes, targets))
-        weights = density / density.sum(axis=1, keepdims=True)
-        where = places(nodes, low[some], high[some])
-        terms = slope_matrix(where)
-        moments = np.matmul((terms * weights[:, :, None]).swapaxes(1, 2), terms)
-        own = _centered(points[some])
-        gram = np.matmul(own, own.swapaxes(1, 2))
-        series = np.einsum("km,tmp->tkp", chebyshev_coefficients(), own)
-        doubt = truncation_error(np.linalg.norm(series, axis=2))
-        half = 0.5 * (high - low)[some]
-        steep = (weights / np.maximum(1.0 - where**2, 1.0 / N_NODES**2)).sum(axis=1)
-        missed = _DEGREES * N_NODES * doubt * np.sqrt(steep)
-        size = np.sqrt(np.maximum(np.einsum("tij,tij->t", moments, gram), 0.0)) + missed
-        found[some] = np.where(np.isinf(doubt), np.nan, (size / half) ** 2)
-    return found
 
 
 def _centered(points: FloatArray) -> FloatArray:

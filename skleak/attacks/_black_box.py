@@ -10,7 +10,6 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.metaestimators import available_if
 
 from skleak.adversary.hypotheses import PublicModel, below, fit_public_model, is_linear
 from skleak.adversary.knowledge import (
@@ -41,7 +40,7 @@ from skleak.adversary.numbers import (
 )
 from skleak.adversary.reconstruction import grid_mean, prior_grid
 from skleak.adversary.records import Records, row_codes
-from skleak.attacks._attribute import AttributeAttack, SomeTargets, categorical_only
+from skleak.attacks._attribute import AttributeAttack, SomeTargets
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics.scores import attack_success
 from skleak.utils._arguments import check_numbers, has_missing
@@ -76,16 +75,6 @@ _JUDGES = 1 << 14
 _MOST, _FEWEST, _POINTS = 513, 129, 1 << 20
 # Queries of a block; entries of all that are kept, encoded, for the next release.
 _QUERIES, _KEPT = 1 << 16, 1 << 23
-
-
-def _has_posterior(attack: Any) -> bool:
-    """Return True if the criterion is a probability rather than an order of the candidates."""
-    if attack.criterion in ("accuracy", "loss", "gradient"):
-        raise AttributeError(
-            f"criterion={attack.criterion!r} puts the candidate values in an order, and gives them "
-            "no probabilities. Use criterion='proba' for the posterior."
-        )
-    return categorical_only(attack)
 
 
 class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
@@ -251,10 +240,10 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         # What `y` tells comes with the answers: a prior that knows it would count it twice.
         super()._learn_prior(replace(everyone, y=None))
 
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[Any, int, bool]:
-        if each:
-            shell, n_targets = self._shell(), len(self.records_)
-            releases = read_releases(released, shell.n_parameters, each=n_targets)
+    def _read(self, released: Any, noise_scale: Any, each: int | None) -> tuple[Any, int, bool]:
+        if each is not None:
+            shell = self._shell()
+            releases = read_releases(released, shell.n_parameters, each=each)
             return (shell, releases.parameters), len(releases.parameters), False
         single = count_releases(released) is None
         if is_model(released):
@@ -510,23 +499,14 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         logarithmic = self.criterion == "likelihood"
         return ties_by_prior(scores, self.prior_, logarithmic=logarithmic)
 
-    @available_if(_has_posterior)
-    def predict_proba(self, released: Any, noise_scale: Any = None) -> FloatArray:
-        """Probability of every candidate value, by criteria that have one.
-
-        Parameters
-        ----------
-        released : estimator, pipeline, list of them, or array
-            As in `predict`.
-        noise_scale : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_targets, n_values) or (n_releases, n_targets, n_values)
-            In the order of ``values_``; sums to 1.
-        """
-        return super().predict_proba(released, noise_scale)
+    @property
+    def _no_posterior(self) -> str:
+        if self.criterion not in ("accuracy", "loss", "gradient"):
+            return super()._no_posterior
+        return (
+            f"criterion={self.criterion!r} puts the candidate values in an order, and gives them "
+            "no probabilities. Use criterion='proba' for the posterior."
+        )
 
 
 def evenly(rows: IntArray, count: int) -> IntArray:

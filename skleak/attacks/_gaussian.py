@@ -10,8 +10,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary.membership import as_membership
-from skleak.attacks._membership import check_rate
+from skleak.adversary.membership import as_membership, check_rate
 from skleak.bounds import information_projection_advantage, membership_lower_bound_exponential
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._arguments import make_generator

@@ -23,9 +23,9 @@ from skleak.adversary.knowledge import (
     read_secret,
     secret_of,
 )
-from skleak.adversary.models import check_each, count_releases, models_with, read_releases
+from skleak.adversary.models import check_each, count_releases, models_with
 from skleak.adversary.numbers import number_prior
-from skleak.attacks._attribute import AttributeAttack, categorical_only
+from skleak.attacks._attribute import AttributeAttack, has_posterior
 from skleak.attacks._black_box import BlackBoxAttributeInference, evenly, preprocessed
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._predictions import classifies
@@ -75,7 +75,7 @@ class _Baseline(AttributeAttack):
         """
         return super().predict(released, noise_scale)
 
-    @available_if(categorical_only)
+    @available_if(has_posterior)
     def predict_proba(self, released: Any = None, noise_scale: Any = None) -> FloatArray:
         """Return the probability of every candidate value, without looking at the release.
 
@@ -92,9 +92,9 @@ class _Baseline(AttributeAttack):
         """
         return super().predict_proba(released, noise_scale)
 
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[None, int, bool]:
-        if each:
-            return None, len(check_each(released, len(self.records_))), False
+    def _read(self, released: Any, noise_scale: Any, each: int | None) -> tuple[None, int, bool]:
+        if each is not None:
+            return None, len(check_each(released, each)), False
         count = count_releases(released)
         return None, 1 if count is None else count, count is None
 
@@ -405,12 +405,8 @@ class CombinedAttributeInference(AttributeAttack):
         self._truth, self._without = column[asked], np.stack(found, axis=1)[asked]
         self.imputed_ = self._without[: len(self.records_), 0]
 
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[Any, int, bool]:
-        if not each:
-            return self._box._read(released, noise_scale, each=False)
-        shell, n_targets = self._box._shell(), len(self.records_)
-        releases = read_releases(released, shell.n_parameters, each=n_targets)
-        return (shell, releases.parameters), len(releases.parameters), False
+    def _read(self, released: Any, noise_scale: Any, each: int | None) -> tuple[Any, int, bool]:
+        return self._box._read(released, noise_scale, each)
 
     def _scores(self, releases: Any, rows: slice) -> FloatArray:
         """Log-posteriors, or guesses of a number, (n_rows, n_targets, ...)."""

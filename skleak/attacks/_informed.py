@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import (
@@ -55,13 +54,6 @@ from skleak.utils._typing import Array, FloatArray
 _PREDICTIONS = 1 << 21
 # A range of candidates below this, relative to the column, is rounding in the preprocessing.
 _ROUND_OFF = 1e-9
-
-
-def _no_posterior(attack: Any) -> bool:
-    raise AttributeError(
-        f"{type(attack).__name__} takes the closest candidate, which has no probabilities: it "
-        "knows neither the prior nor the noise. Use WhiteBoxAttributeInference."
-    )
 
 
 class InformedAttributeInference(SomeTargets, AttributeAttack):
@@ -191,9 +183,11 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
     def _learn_prior(self, everyone: Population) -> None:
         """No prior enters."""
 
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[Releases, int, bool]:
-        p, n_targets = self._objective.n_parameters, len(self.records_) if each else None
-        releases = read_releases(released, p, kind=self._kind, each=n_targets)
+    def _read(
+        self, released: Any, noise_scale: Any, each: int | None
+    ) -> tuple[Releases, int, bool]:
+        p = self._objective.n_parameters
+        releases = read_releases(released, p, kind=self._kind, each=each)
         return releases, len(releases.parameters), releases.single
 
     def _scores(self, releases: Releases, rows: slice) -> FloatArray:
@@ -237,10 +231,12 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
     def _log_posterior(self, scores: FloatArray) -> FloatArray:
         return scores
 
-    @available_if(_no_posterior)
-    def predict_proba(self, released: Any, noise_scale: Any = None) -> FloatArray:
-        """Not available: the closest candidate has no probability."""
-        return super().predict_proba(released, noise_scale)
+    @property
+    def _no_posterior(self) -> str:
+        return (
+            f"{type(self).__name__} takes the closest candidate, which has no probabilities: it "
+            "knows neither the prior nor the noise. Use WhiteBoxAttributeInference."
+        )
 
 
 class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):

@@ -23,6 +23,7 @@ from skleak.adversary.knowledge import as_column, as_table, resolve_records
 from skleak.adversary.membership import (
     PairTest,
     calibrated_threshold,
+    check_rate,
     reference_rank,
     removal_obstacle,
     score_limit,
@@ -38,7 +39,7 @@ from skleak.adversary.shadow import (
     residual_scale,
     usual_likelihoods,
 )
-from skleak.attacks._membership import ShadowAttack, check_rate
+from skleak.attacks._membership import ShadowAttack
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.removal import removal_steps
 from skleak.influence.state import alone_in_class

@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
@@ -22,6 +21,7 @@ from skleak.adversary.membership import (
     Statistic,
     as_membership,
     calibrated_threshold,
+    check_rate,
     finite,
     is_probabilistic,
     record_scores,
@@ -46,17 +46,6 @@ from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray, RandomS
 _LARGEST_SEED = 2**31 - 1
 # Keeps a rate of k of n non-members from counting as more than k / n.
 _ROUND_OFF = 1e-12
-
-
-def check_rate(false_positive_rate: npt.ArrayLike) -> FloatArray:
-    """One rate, of shape (), or several, of shape (k,), in [0, 1]."""
-    rate = np.asarray(false_positive_rate, dtype=np.float64)
-    if rate.ndim > 1 or not np.all((rate >= 0.0) & (rate <= 1.0)):
-        raise ValueError(
-            "`false_positive_rate` must lie in [0, 1], each if there are several; got "
-            f"{false_positive_rate!r}."
-        )
-    return rate
 
 
 class MembershipAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):

@@ -21,6 +21,7 @@ from skleak.adversary.hypotheses import (
     warn_of_mismatch,
 )
 from skleak.adversary.knowledge import TARGET_INDEX, Population, Secret, read_secret
+from skleak.adversary.membership import check_rate
 from skleak.adversary.models import (
     ReleaseKind,
     Releases,
@@ -359,22 +360,20 @@ class WhiteBoxAttributeInference(AttributeAttack):
                 + ("." if self._shaped is None else " that change the shape of the noise.")
                 + " Take `expected_score`."
             )
-        if not 0.0 <= false_positive_rate <= 1.0:
-            raise ValueError(
-                f"`false_positive_rate` must lie in [0, 1]; got {false_positive_rate!r}."
-            )
+        rate = check_rate(float(false_positive_rate))
         distance = np.linalg.norm(self._points[:, 1] - self._points[:, 0], axis=1)
         scale = self.noise_scale_ if noise_scale is None else noise_scale
         with np.errstate(divide="ignore"):
-            return true_positives(distance / scale, false_positive_rate)
+            return true_positives(distance / scale, rate)
 
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[Releases, int, bool]:
-        n_targets, _, p = self.encodings_.shape
-        own = noise_scale, self.noise_scale_, self._kind
-        releases = read_releases(released, p, *own, each=n_targets if each else None)
+    def _read(
+        self, released: Any, noise_scale: Any, each: int | None
+    ) -> tuple[Releases, int, bool]:
+        own = self.encodings_.shape[2], noise_scale, self.noise_scale_, self._kind
+        releases = read_releases(released, *own, each=each)
         # In the coordinates of the points.
         releases = replace(releases, parameters=self._noise.whitened(releases.parameters))
-        if not each and self._shaped is None and not self.numeric_:
+        if each is None and self._shaped is None and not self.numeric_:
             error = encoding_error(self._points.mean(axis=(0, 1)))
             warn_of_mismatch(releases.parameters, self._points, releases.noise_scale, error)
         return releases, len(releases.parameters), releases.single

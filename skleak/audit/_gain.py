@@ -22,6 +22,7 @@ from skleak.adversary.knowledge import (
     take_rows,
 )
 from skleak.adversary.models import count_releases
+from skleak.adversary.records import stack_records
 from skleak.attacks import (
     ImputationAttack,
     InformedAttributeInference,
@@ -296,14 +297,7 @@ def _stacked(train: Any, control: Any) -> Any:
                 f"The control records lack the columns {absent[:5]}; got "
                 f"{list(control.columns)[:10]}. Pass records with the raw columns of training."
             )
-        control = control[list(train.columns)]
-        both = pd.concat([train, control], ignore_index=True)
-        for index, kinds in enumerate(zip(train.dtypes, control.dtypes, strict=True)):
-            if all(isinstance(kind, pd.CategoricalDtype) for kind in kinds):
-                values = kinds[0].categories.union(kinds[1].categories, sort=False)
-                kind = pd.CategoricalDtype(values, ordered=kinds[0].ordered)
-                both.isetitem(index, both.iloc[:, index].astype(kind))
-        return both
+        return stack_records(train, control[list(train.columns)])
     if any(frames) or train.shape[1] != control.shape[1]:
         raise ValueError(
             "Training and control records must be tables of one kind with equal columns; got "

@@ -497,8 +497,8 @@ class Game(ABC):
 
 
 def named_attacks(
-    attacks: Any,
-    default: Callable[[], Sequence[str]],
+    task: Task,
+    default: Sequence[str],
     *,
     known: Sequence[str],
     names: Mapping[type, str],
@@ -507,12 +507,13 @@ def named_attacks(
     about: str = "",
     arguments: str = "X, y",
 ) -> dict[str, Any]:
-    """Attacks by name, those of ours as strings; `names` are those of our classes."""
+    """Attacks of a task by name, those of ours as strings; `names` are those of our classes."""
+    attacks = task.attacks
     if isinstance(attacks, Mapping):
         chosen = dict(attacks)
     else:
         if isinstance(attacks, str) and attacks == "default":
-            attacks = default()
+            attacks = default
         single = isinstance(attacks, str) or hasattr(attacks, "predict")
         chosen = {}
         for attack in [attacks] if single else list(attacks):
@@ -542,17 +543,13 @@ def named_attacks(
             raise ValueError(
                 f"Attacks must be named by strings other than {', '.join(reserved)}; got {name!r}."
             )
-    return chosen
-
-
-def check_by_row(task: Task, attacks: Mapping[str, Any]) -> None:
-    """Refuse attacks that were passed, which guess rows, where persons are attacked."""
-    passed = [name for name, attack in attacks.items() if not isinstance(attack, str)]
+    passed = [name for name, attack in chosen.items() if not isinstance(attack, str)]
     if passed and task.persons is not None:
         raise AttackNotApplicableError(
             f"With `persons` attacks guess once for each person; the attack {passed[0]!r} that was "
             "passed guesses rows. Name attacks of the library, or leave `persons` out."
         )
+    return chosen
 
 
 def own_copy(attack: Any) -> Any:

@@ -74,78 +74,81 @@ def with_public_size(model: Any, n: int, usual: float) -> Any:
     return model.set_params(learning_rate=model.learning_rate * n / usual)
 
 
-def membership_success(model: Any, multiplier: float, prior: float, *sizes: Any) -> float:
-    """Bound the success of telling one member, of trainings on random members at this noise.
+@dataclass(frozen=True)
+class SGDBounds:
+    """What private SGD tells of a record whose share of a batch is known, at any noise multiplier.
 
-    ``sizes`` as those of `membership_rate`.
+    With probability ``slack`` the share is larger; what is bounded allows for it.
     """
-    rate, slack = membership_rate(model, prior, *sizes)
-    guarantee = _guarantee(model, multiplier, rate)
-    if guarantee is None:
-        return 1.0
-    success = advantage_to_success(guarantee.membership_advantage(prior), [prior, 1.0 - prior])
-    return float(min(1.0, success + slack))
 
+    model: Any
+    rate: float  # share of a batch that a record is, at most
+    slack: float = 0.0
 
-def membership_rate(
-    model: Any, prior: float, usual: float, others: int, candidates: int
-) -> tuple[float, float]:
-    """Return the share of a batch that a member is, at most, and how likely it is larger.
+    @classmethod
+    def of_column(cls, model: Any, n: int) -> Self:
+        """Of a record's value, of n records that are all trained on."""
+        fixed = model.sampling == "fixed"
+        return cls(model, _batch_size(model, n) / n if fixed else float(model.sampling_rate))
 
-    ``others`` records are always trained on, each of the ``candidates`` with probability `prior`.
-    """
-    if model.sampling != "fixed":
-        return float(model.sampling_rate), 0.0
-    # The share of a batch is largest in the smallest training set.
-    fewest = others + int(stats.binom.ppf(_UNLIKELY, candidates, prior))
-    return min(1.0, _batch_size(model, usual) / max(fewest, 1)), _UNLIKELY
+    @classmethod
+    def of_members(
+        cls, model: Any, prior: float, usual: float, others: int, candidates: int
+    ) -> Self:
+        """Of a membership; ``usual`` is the expected number of members.
 
+        ``others`` records are always trained on, each of the ``candidates`` with probability
+        `prior`.
+        """
+        if model.sampling != "fixed":
+            return cls(model, float(model.sampling_rate))
+        # The share of a batch is largest in the smallest training set.
+        fewest = others + int(stats.binom.ppf(_UNLIKELY, candidates, prior))
+        return cls(model, min(1.0, _batch_size(model, usual) / max(fewest, 1)), _UNLIKELY)
 
-def attribute_rate(model: Any, n: int) -> float:
-    """Return the share of a batch that a record is, of n."""
-    return _batch_size(model, n) / n if model.sampling == "fixed" else float(model.sampling_rate)
+    def guarantee(self, multiplier: float) -> SGDGuarantee | None:
+        """Guarantee of a training; None without noise."""
+        if multiplier == 0.0:
+            return None
+        over = make_clipping(self.model.clipping, 1.0).sensitivity
+        steps = int(self.model.max_steps), self.model.sampling
+        return _kept(multiplier / over, self.rate, *steps)
 
+    def membership_success(self, multiplier: float, prior: float) -> float:
+        """Bound the success of telling one member, of trainings on random members."""
+        if (guarantee := self.guarantee(multiplier)) is None:
+            return 1.0
+        success = advantage_to_success(guarantee.membership_advantage(prior), [prior, 1.0 - prior])
+        return float(min(1.0, success + self.slack))
 
-def curve_columns(
-    model: Any, multiplier: float, rate: float, slack: float, n: int, *, membership: bool
-) -> dict[str, FloatArray]:
-    """Columns that hold for every attacker and each of n records alike, from a trade-off curve.
+    def column_success(self, multiplier: float, prior: FloatArray) -> FloatArray:
+        """Bound the success of guessing a secret of each of some records; prior (n_targets, M)."""
+        if (guarantee := self.guarantee(multiplier)) is None:
+            return np.ones(len(prior))
+        different, place = np.unique(prior, axis=0, return_inverse=True)
+        certain = different.max(axis=1) >= 1.0 - 1e-12
+        success = np.ones(len(different))
+        if not certain.all():
+            known = different[~certain]
+            success[~certain] = advantage_to_success(guarantee.advantage(known), known)
+        return np.asarray(success[place.ravel()])
 
-    There is no distance, as the channel is not Gaussian.
-    """
-    guarantee, gain, found = _guarantee(model, multiplier, rate), 1.0, 1.0
-    if guarantee is not None:
-        alpha, beta = guarantee.membership_curve if membership else guarantee.curve
-        gain = min(1.0, max(0.0, float(np.max(1.0 - alpha - beta))) + slack)
-        power = float(guarantee.true_positives(FALSE_ALARMS, membership=membership))
-        found = min(1.0, power + slack)
-    return unequal_columns(np.full(n, gain), np.full(n, found))
+    def columns(self, multiplier: float, n: int, *, membership: bool) -> dict[str, FloatArray]:
+        """Columns that hold for every attacker and each of n records alike, from a trade-off curve.
 
-
-def attribute_success(model: Any, multiplier: float, prior: FloatArray, n: int) -> FloatArray:
-    """Bound the success of guessing a secret of each of some records; prior (n_targets, M)."""
-    guarantee = _guarantee(model, multiplier, attribute_rate(model, n))
-    if guarantee is None:
-        return np.ones(len(prior))
-    different, place = np.unique(prior, axis=0, return_inverse=True)
-    certain = different.max(axis=1) >= 1.0 - 1e-12
-    success = np.ones(len(different))
-    if not certain.all():
-        known = different[~certain]
-        success[~certain] = advantage_to_success(guarantee.advantage(known), known)
-    return np.asarray(success[place.ravel()])
+        There is no distance, as the channel is not Gaussian.
+        """
+        guarantee, gain, found = self.guarantee(multiplier), 1.0, 1.0
+        if guarantee is not None:
+            alpha, beta = guarantee.membership_curve if membership else guarantee.curve
+            gain = min(1.0, max(0.0, float(np.max(1.0 - alpha - beta))) + self.slack)
+            power = float(guarantee.true_positives(FALSE_ALARMS, membership=membership))
+            found = min(1.0, power + self.slack)
+        return unequal_columns(np.full(n, gain), np.full(n, found))
 
 
 def _batch_size(model: Any, n: float) -> int:
     return max(1, round(float(model.sampling_rate) * n))
-
-
-def _guarantee(model: Any, multiplier: float, rate: float) -> SGDGuarantee | None:
-    """Guarantee of a training; None without noise."""
-    if multiplier == 0.0:
-        return None
-    over = make_clipping(model.clipping, 1.0).sensitivity
-    return _kept(multiplier / over, rate, int(model.max_steps), model.sampling)
 
 
 @functools.lru_cache(maxsize=64)

@@ -27,7 +27,7 @@ from skleak.attacks import (
     PriorAttack,
     WhiteBoxAttributeInference,
 )
-from skleak.audit.games._game import Facts, Game, Task, check_by_row, fit_copy, named_attacks
+from skleak.audit.games._game import Facts, Game, Task, fit_copy, named_attacks
 from skleak.audit.games._levels import (
     FITS,
     LeveledGame,
@@ -299,9 +299,7 @@ class TabledGame(Game):
         self, task: Task, known: Sequence[str], default: Sequence[str]
     ) -> Mapping[str, Any]:
         words: dict[str, Any] = {"names": self._named, "kind": self.kind, "about": self._about}
-        chosen = named_attacks(task.attacks, lambda: default, known=known, **words)
-        check_by_row(task, chosen)
-        return chosen
+        return named_attacks(task, default, known=known, **words)
 
     def _designed(
         self, known: "Known", noise_scales: tuple[float, ...], *, compared: bool = True, **rest: Any

@@ -54,10 +54,8 @@ from skleak.audit.games._game import (
 )
 from skleak.audit.games._levels import (
     MOST_TRAININGS,
-    attribute_rate,
-    attribute_success,
+    SGDBounds,
     constant_score,
-    curve_columns,
     in_one_channel,
     is_private_sgd,
     noise_multiplier,
@@ -255,13 +253,17 @@ class PredictionsGame(_ColumnGame):
             return None, "no bound: the preprocessing is trained on the secrets as well"
         if not (isinstance(task.bounds, str) or "dp" in task.bounds):
             return None, "no bound: none was asked for"
-        model, prior = last_step(self._training.learner.estimator), self.subject.prior
         try:
-            return attribute_success(model, noise, prior, len(task.y)), ""
+            return self._bounds.column_success(noise, self.subject.prior), ""
         except ImportError as error:
             if task.bounds != "all":
                 raise
             return None, f"no bound: {error}"
+
+    @property
+    def _bounds(self) -> SGDBounds:
+        """Bounds of private SGD."""
+        return SGDBounds.of_column(last_step(self._training.learner.estimator), len(self.task.y))
 
     def any_prior(self, noise: float) -> dict[str, Any] | None:
         """Columns that hold for every attacker, from the curve of private SGD; else None, or 0."""
@@ -270,10 +272,8 @@ class PredictionsGame(_ColumnGame):
             return columns_of(np.zeros(n))
         if not is_private_sgd(task.estimator) or self._whole:
             return None
-        model = last_step(self._training.learner.estimator)
-        rate = attribute_rate(model, len(task.y))
         try:
-            return curve_columns(model, noise, rate, 0.0, n, membership=False)
+            return self._bounds.columns(noise, n, membership=False)
         except ImportError:
             return None
 

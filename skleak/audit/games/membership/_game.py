@@ -22,8 +22,6 @@ from skleak.audit.games._levels import (
     Releases,
     asked_goal,
     constant_score,
-    curve_columns,
-    membership_rate,
     scale_sentence,
     seed_of,
 )
@@ -368,11 +366,9 @@ class _ReleasedMembership(_MembershipGame):
     def any_prior(self, noise: float) -> dict[str, Any] | None:
         """Columns that hold for every attacker: of private SGD from its trade-off curve."""
         subject = self.subject
-        if not subject.allowed:
+        if subject.bounds is None or not subject.allowed:
             return super().any_prior(noise)
-        rate = membership_rate(subject.trained, subject.prior, *subject.sizes)
-        n = len(subject.targets)
-        return curve_columns(subject.trained, noise, *rate, n, membership=True)
+        return subject.bounds.columns(noise, len(subject.targets), membership=True)
 
     def utility_at(self, noise: float) -> float:
         """Mean score of some trainings at any noise scale, on members of their own."""

@@ -27,20 +27,13 @@ from skleak.adversary.knowledge import take_rows
 from skleak.adversary.membership import PairTest, record_scores, removal_obstacle
 from skleak.adversary.models import Shell, models_with, shell_of
 from skleak.attacks import MembershipInference
-from skleak.audit.games._game import (
-    RESERVED,
-    Task,
-    check_by_row,
-    fit_copy,
-    named_attacks,
-    own_copy,
-)
+from skleak.audit.games._game import RESERVED, Task, fit_copy, named_attacks, own_copy
 from skleak.audit.games._levels import (
     CALIBRATED,
     PublishedScale,
+    SGDBounds,
     goal_of,
     is_private_sgd,
-    membership_success,
     noise_levels,
     quick,
     reference_records,
@@ -155,7 +148,8 @@ class MembershipSubject:
         n_attacked = len(self.units) - held_out
         # Expected number of members, records that always are, and candidates.
         self.sizes = len(self.others) + self.prior * n_attacked, len(self.others), n_attacked
-        # Of private SGD: success that no attack exceeds, by noise level.
+        # Of private SGD: what bounds attacks, and success that none exceeds, by noise level.
+        self.bounds: SGDBounds | None = None
         self.allowed: dict[float, float] = {}
         weights = self.weight_argument()  # raises where they cannot be told
         if self.has_noise and hasattr(self.trained, "_confidential_state"):
@@ -329,10 +323,9 @@ class MembershipSubject:
             return
         if self._lacks_classes() and not self.two_classes:
             return
-        known = (self.prior, *self.sizes)
+        self.bounds = known = SGDBounds.of_members(self.trained, self.prior, *self.sizes)
         try:
-            found = {level: membership_success(self.trained, level, *known) for level in levels}
-            self.allowed = found
+            self.allowed = {each: known.membership_success(each, self.prior) for each in levels}
         except ImportError:
             if asked:
                 raise
@@ -364,15 +357,14 @@ def choose_membership_attacks(
     which was passed; those that only learn from other releases are their rule.
     """
     chosen = named_attacks(
-        task.attacks,
-        lambda: _default(task, subject),
+        task,
+        _default(task, subject),
         known=(*_SCORES, *_LEARNING, "exact"),
         names={},
         reserved=(*RESERVED, "gap"),
         about=" on membership",
         arguments="X, y, X_reference, y_reference",
     )
-    check_by_row(task, chosen)
     rules, made = {}, {}
     # Without enough reference records only the other releases can teach a threshold.
     enough = task.drawn or subject.prior * (subject.n_reference + 1) >= 1.0
