@@ -1,6 +1,7 @@
 """What an adversary knows beforehand: the attribute, its values and priors, other records."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -152,6 +153,11 @@ def remember_columns(fitted: Any, table: Any) -> None:
     names = column_names(table)
     if names is not None:
         fitted.feature_names_in_ = names
+
+
+def store_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
+    """Set the parameters, as they are, from the names in the scope of a constructor."""
+    vars(estimator).update({name: value for name, value in given.items() if name != "self"})
 
 
 def take_rows(table: Any, rows: IntArray) -> Any:

@@ -17,6 +17,7 @@ from skleak.adversary.knowledge import (
     Secret,
     folds,
     range_of_others,
+    store_parameters,
     take_rows,
     with_attribute,
 )
@@ -193,13 +194,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         records: Any = None,
         gradient_norm: Callable[[Any, Any, Any], Any] | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.criterion = criterion
-        self.values = values
-        self.prior = prior
-        self.records = records
-        self.gradient_norm = gradient_norm
+        store_parameters(self, locals())
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         self._weights, secret = weights, everyone.secret

@@ -22,6 +22,7 @@ from skleak.adversary.knowledge import (
     means_of_others,
     read_secret,
     secret_of,
+    store_parameters,
 )
 from skleak.adversary.models import check_each, count_releases, models_with
 from skleak.adversary.numbers import number_prior
@@ -154,10 +155,7 @@ class PriorAttack(_Baseline):
         prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal",
         records: Any = None,
     ) -> None:
-        self.attribute = attribute
-        self.values = values
-        self.prior = prior
-        self.records = records
+        store_parameters(self, locals())
 
     def _learn_prior(self, everyone: Population) -> None:
         if not self.numeric_:
@@ -229,10 +227,7 @@ class ImputationAttack(_Baseline):
         values: Any = None,
         records: Any = None,
     ) -> None:
-        self.attribute = attribute
-        self.classifier = classifier
-        self.values = values
-        self.records = records
+        store_parameters(self, locals())
 
     def _learn_prior(self, everyone: Population) -> None:
         if self.numeric_:
@@ -334,11 +329,7 @@ class CombinedAttributeInference(AttributeAttack):
         values: Any = None,
         records: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.classifier = classifier
-        self.values = values
-        self.records = records
+        store_parameters(self, locals())
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         n, n_all = len(y), len(everyone.table)

@@ -23,6 +23,7 @@ from skleak.adversary.knowledge import (
     range_of_others,
     remember_columns,
     resolve_records,
+    store_parameters,
     take_rows,
 )
 from skleak.adversary.models import ReleaseKind, Releases, read_releases
@@ -136,10 +137,7 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
     def __init__(
         self, estimator: Any, attribute: Any, *, values: Any = None, records: Any = None
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.values = values
-        self.records = records
+        store_parameters(self, locals())
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         if everyone.teachers is not None:
@@ -323,10 +321,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
         bounds: Any = "others",
         records: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.known_target = known_target
-        self.bounds = bounds
-        self.records = records
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole

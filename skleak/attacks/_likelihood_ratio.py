@@ -19,7 +19,7 @@ from skleak.adversary.hypotheses import (
     last_step,
     warn_of_mismatch,
 )
-from skleak.adversary.knowledge import as_column, as_table, resolve_records
+from skleak.adversary.knowledge import as_column, as_table, resolve_records, store_parameters
 from skleak.adversary.membership import (
     PairTest,
     calibrated_threshold,
@@ -162,17 +162,7 @@ class LikelihoodRatioMembership(ShadowAttack):
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.n_shadow_models = n_shadow_models
-        self.statistic = statistic
-        self.variance = variance
-        self.shrinkage = shrinkage
-        self.prior = prior
-        self.records = records
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         self.method_ = self.method
@@ -537,16 +527,7 @@ class RobustMembershipInference(ShadowAttack):
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.n_shadow_models = n_shadow_models
-        self.gamma = gamma
-        self.interpolation = interpolation
-        self.prior = prior
-        self.records = records
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         offline = self.method == "offline"

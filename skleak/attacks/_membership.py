@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from skleak.adversary.hypotheses import check_private, check_weights_known, weight_argument
-from skleak.adversary.knowledge import remember_columns
+from skleak.adversary.knowledge import remember_columns, store_parameters
 from skleak.adversary.membership import (
     RecordScores,
     Statistic,
@@ -344,10 +344,7 @@ class MembershipInference(MembershipAttack):
         prior: float = 0.5,
         gradient_norm: Callable[[Any, Any, Any], Any] | None = None,
     ) -> None:
-        self.statistic = statistic
-        self.threshold = threshold
-        self.prior = prior
-        self.gradient_norm = gradient_norm
+        store_parameters(self, locals())
 
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         self._candidates, self._reference = candidates, reference

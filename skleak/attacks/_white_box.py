@@ -20,7 +20,13 @@ from skleak.adversary.hypotheses import (
     refit_encodings,
     warn_of_mismatch,
 )
-from skleak.adversary.knowledge import TARGET_INDEX, Population, Secret, read_secret
+from skleak.adversary.knowledge import (
+    TARGET_INDEX,
+    Population,
+    Secret,
+    read_secret,
+    store_parameters,
+)
 from skleak.adversary.membership import check_rate
 from skleak.adversary.models import (
     ReleaseKind,
@@ -145,13 +151,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
         refit_preprocessing: bool = False,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.values = values
-        self.prior = prior
-        self.records = records
-        self.refit_preprocessing = refit_preprocessing
-        self.n_jobs = n_jobs
+        store_parameters(self, locals())
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         self._weights, secret = weights, everyone.secret
@@ -480,12 +480,7 @@ class PosteriorMeanReconstruction(WhiteBoxAttributeInference):
         refit_preprocessing: bool = False,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.prior = prior
-        self.records = records
-        self.refit_preprocessing = refit_preprocessing
-        self.n_jobs = n_jobs
+        store_parameters(self, locals())
 
     def _secret(self, table: Any, y: Array) -> Secret:
         secret = read_secret(table, y, self.attribute)
