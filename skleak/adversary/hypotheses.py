@@ -269,6 +269,17 @@ class PublicModel:
         """Preprocess raw records."""
         return table if self.preprocessing is None else self.preprocessing.transform(table)
 
+    def candidate_rows(
+        self, table: Any, targets: IntArray, index: int, candidates: FloatArray | Array
+    ) -> list[Any]:
+        """Preprocessed records of the targets, once for every candidate value.
+
+        Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``candidates`` (n_values,) or
+        (n_values, n_targets); returns (n_targets, d).
+        """
+        own = take_rows(table, targets)
+        return [self.transform(with_attribute(own, index, value)) for value in candidates]
+
 
 def last_step(estimator: Any) -> Any:
     """Return the model itself, which may be the last step of a pipeline."""
@@ -370,18 +381,6 @@ def model_parameters(model: Any) -> FloatArray:
     return np.concatenate(parts).astype(np.float64)
 
 
-def candidate_rows(
-    model: PublicModel, table: Any, targets: IntArray, index: int, candidates: FloatArray | Array
-) -> list[Any]:
-    """Preprocessed records of the targets, once for every candidate value.
-
-    Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``candidates`` (n_values,) or
-    (n_values, n_targets); returns (n_targets, d).
-    """
-    own = take_rows(table, targets)
-    return [model.transform(with_attribute(own, index, value)) for value in candidates]
-
-
 def closed_form_encodings(
     state: FitState,
     targets: "IntArray | Persons",
@@ -428,9 +427,7 @@ def exact_slope(
         return None
     half = _HALF_STEP * float(np.std(column))
     ends = np.stack([column[targets] + half, column[targets] - half])
-    above, below = (
-        dense_table(each) for each in candidate_rows(model, table, targets, index, ends)
-    )
+    above, below = (dense_table(each) for each in model.candidate_rows(table, targets, index, ends))
     tangent = (above - below) / (2.0 * half)
     slope = np.full((len(targets), len(state.factor.coefficients)), np.nan)
     if not state.converged:
@@ -487,7 +484,7 @@ def check_smooth(
         np.stack(
             [
                 dense_table(plain_table(r))
-                for r in candidate_rows(model, table, targets[few], index, t)
+                for r in model.candidate_rows(table, targets[few], index, t)
             ]
         )
         for t in (nodes[:, few], between)

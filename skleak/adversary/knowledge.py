@@ -102,6 +102,84 @@ class Population:
         values = np.append(column[self.teachers], column[self.teachers[0]])
         return values, np.full(len(self.targets), len(self.teachers))
 
+    def prior(self, prior: Any) -> Array:
+        """Prior of every target's attribute, from all records but its own, or those of reference.
+
+        Shapes: ``prior`` (M,) or (n_targets, M); returns (n_targets, M).
+        """
+        n_values = self.secret.n_values
+        if isinstance(prior, str):
+            if prior == "uniform":
+                return np.full((len(self.targets), n_values), 1.0 / n_values)
+            if prior == "marginal":
+                codes, places = self.others(self.secret.codes)
+                return marginal_prior(codes, n_values)[places]
+            if prior == "conditional":
+                return self.conditional_prior()[self.targets]
+            raise ValueError(
+                "`prior` must be 'marginal', 'uniform', 'conditional' or an array of "
+                f"probabilities; got {prior!r}."
+            )
+        table_of_priors = check_prior(prior, n_values)
+        if table_of_priors.ndim == 2 and len(table_of_priors) != len(self.targets):
+            raise ValueError(
+                f"`prior` must have one row for each of the {len(self.targets)} targets, or be "
+                f"shared; got shape {table_of_priors.shape}."
+            )
+        return np.array(np.broadcast_to(table_of_priors, (len(self.targets), n_values)))
+
+    def conditional_prior(self, classifier: Any = None) -> FloatArray:
+        """Probability of each value given what else is known of a record, by a classifier.
+
+        Returns (n, M): positive, as `CrossFitted` says, of all records.
+        """
+        known, y, codes = self.known, self.y, self.secret.codes
+        n_values, everyone = self.secret.n_values, np.arange(len(codes))
+        if known.shape[1] == 0 and y is None:
+            codes, places = replace(self, targets=everyone).others(codes)
+            return marginal_prior(codes, n_values)[places]
+        teachers = everyone if self.teachers is None else self.teachers
+        own = take_rows(known, teachers), None if y is None else y[teachers], codes[teachers]
+        fitted = CrossFitted.of(classifier, *own, n_values, teachers)
+        return fitted.probabilities(known, y, everyone)
+
+    def imputed(self, regressor: Any = None) -> FloatArray:
+        """Guess of a number for every record, of shape (n,), by a regression on other folds.
+
+        Of records beside those of reference by one on all of these.
+        """
+        model = without_ledger(on_encoded_columns(Ridge()) if regressor is None else regressor)
+        features, column = known_features(self.known, self.y), self.secret.column
+        if self.teachers is None:
+            return np.asarray(cross_val_predict(model, features, column, cv=folds(len(column))))
+        taught = take_rows(features, self.teachers), column[self.teachers]
+        found = np.asarray(without_ledger(model).fit(*taught).predict(features), dtype=np.float64)
+        found[self.teachers] = cross_val_predict(model, *taught, cv=folds(len(taught[1])))
+        return found
+
+    def imputed_normal(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of a number given all else about its record, (n,) each.
+
+        Both without the number itself: residuals of the same fold come from a regression that has
+        not seen the record, and its own residual is left out.
+        """
+        column = self.secret.column
+        n, own = len(column), self.teachers
+        spread = float(column[slice(None) if own is None else own].std())
+        if known_features(self.known, self.y).shape[1] == 0:
+            others, places = replace(self, targets=np.arange(n)).others(column)
+            return means_of_others(others)[places], np.full(n, spread)
+        mean = self.imputed()
+        squares = (column - mean) ** 2
+        if own is None:
+            variance = means_of_others(squares)
+            for _, test in folds(n).split(np.arange(n)):
+                if len(test) > _ENOUGH:
+                    variance[test] = means_of_others(squares[test])
+        else:
+            variance = np.full(n, squares[own].mean())
+        return mean, np.sqrt(np.maximum(variance, (_NARROWEST * spread) ** 2))
+
 
 def as_table(X: Any, name: str = "X") -> Any:
     """Return raw data as a DataFrame or a two-dimensional array, never a copy of the former.
@@ -368,34 +446,6 @@ def widened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
 _N_FOLDS = 5
 
 
-def attribute_prior(prior: Any, everyone: Population) -> Array:
-    """Prior of every target's attribute, from all records but its own, or those of reference.
-
-    Shapes: ``prior`` (M,) or (n_targets, M); returns (n_targets, M).
-    """
-    secret, targets = everyone.secret, everyone.targets
-    n_values = secret.n_values
-    if isinstance(prior, str):
-        if prior == "uniform":
-            return np.full((len(targets), n_values), 1.0 / n_values)
-        if prior == "marginal":
-            codes, places = everyone.others(secret.codes)
-            return marginal_prior(codes, n_values)[places]
-        if prior == "conditional":
-            return conditional_prior(default_classifier(), everyone)[targets]
-        raise ValueError(
-            "`prior` must be 'marginal', 'uniform', 'conditional' or an array of probabilities; "
-            f"got {prior!r}."
-        )
-    table_of_priors = check_prior(prior, n_values)
-    if table_of_priors.ndim == 2 and len(table_of_priors) != len(targets):
-        raise ValueError(
-            f"`prior` must have one row for each of the {len(targets)} targets, or be shared; got "
-            f"shape {table_of_priors.shape}."
-        )
-    return np.array(np.broadcast_to(table_of_priors, (len(targets), n_values)))
-
-
 def marginal_prior(codes: IntArray, n_values: int, counts: FloatArray | None = None) -> FloatArray:
     """Relative frequencies of the values among all *other* records.
 
@@ -410,22 +460,6 @@ def marginal_prior(codes: IntArray, n_values: int, counts: FloatArray | None = N
     others = np.tile(counts, (len(codes), 1))
     others[np.arange(len(codes)), codes] -= 1.0
     return (others + 1.0 / n_values) / counts.sum()
-
-
-def conditional_prior(classifier: Any, everyone: Population) -> FloatArray:
-    """Probability of each value given what else is known of a record, by a cross-fitted classifier.
-
-    Returns (n, M): positive, as `CrossFitted` says.
-    """
-    known, y, codes = everyone.known, everyone.y, everyone.secret.codes
-    n_values, n = everyone.secret.n_values, len(codes)
-    if known.shape[1] == 0 and y is None:
-        codes, places = replace(everyone, targets=np.arange(n)).others(codes)
-        return marginal_prior(codes, n_values)[places]
-    teachers = np.arange(n) if everyone.teachers is None else everyone.teachers
-    own = take_rows(known, teachers), None if y is None else y[teachers], codes[teachers]
-    fitted = CrossFitted.of(classifier, *own, n_values, teachers)
-    return fitted.probabilities(known, y, np.arange(n))
 
 
 @dataclass(frozen=True)
@@ -453,7 +487,11 @@ class CrossFitted:
         n_values: int,
         positions: IntArray,
     ) -> "CrossFitted":
-        """Fit one classifier without each fold; `positions` are those of the records among all."""
+        """Fit one classifier without each fold, logistic regression where none is given.
+
+        Positions are those of the records among all.
+        """
+        classifier = default_classifier() if classifier is None else classifier
         if not hasattr(classifier, "predict_proba"):
             raise TypeError(
                 f"`classifier` must have `predict_proba`; got {type(classifier).__name__}. Wrap it "
@@ -533,45 +571,6 @@ _ENOUGH = 20
 _NARROWEST = 1e-6
 # Records, evenly spaced, that tell how much other columns leave of the spread of a number.
 _MOST_RECORDS = 4096
-
-
-def imputed(regressor: Any, everyone: Population) -> FloatArray:
-    """Guess of a number for every record, of shape (n,), by a regression on other folds.
-
-    Of records beside those of reference by one on all of these.
-    """
-    model = without_ledger(on_encoded_columns(Ridge()) if regressor is None else regressor)
-    features, column = known_features(everyone.known, everyone.y), everyone.secret.column
-    if everyone.teachers is None:
-        return np.asarray(cross_val_predict(model, features, column, cv=folds(len(column))))
-    taught = take_rows(features, everyone.teachers), column[everyone.teachers]
-    found = np.asarray(without_ledger(model).fit(*taught).predict(features), dtype=np.float64)
-    found[everyone.teachers] = cross_val_predict(model, *taught, cv=folds(len(taught[1])))
-    return found
-
-
-def imputed_normal(everyone: Population) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of a number given all else about its record, (n,) each.
-
-    Both without the number itself: residuals of the same fold come from a regression that has not
-    seen the record, and its own residual is left out.
-    """
-    column = everyone.secret.column
-    n, own = len(column), everyone.teachers
-    spread = float(column[slice(None) if own is None else own].std())
-    if known_features(everyone.known, everyone.y).shape[1] == 0:
-        others, places = replace(everyone, targets=np.arange(n)).others(column)
-        return means_of_others(others)[places], np.full(n, spread)
-    mean = imputed(None, everyone)
-    squares = (column - mean) ** 2
-    if own is None:
-        variance = means_of_others(squares)
-        for _, test in folds(n).split(np.arange(n)):
-            if len(test) > _ENOUGH:
-                variance[test] = means_of_others(squares[test])
-    else:
-        variance = np.full(n, squares[own].mean())
-    return mean, np.sqrt(np.maximum(variance, (_NARROWEST * spread) ** 2))
 
 
 def means_of_others(column: FloatArray) -> FloatArray:

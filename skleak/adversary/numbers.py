@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from skleak.adversary.knowledge import Population, imputed_normal, range_of_others
+from skleak.adversary.knowledge import Population, range_of_others
 from skleak.bounds import bayes_mse, van_trees_mse
 from skleak.utils._arguments import check_finite
 from skleak.utils._blocks import row_blocks
@@ -67,6 +67,12 @@ class NumberPrior:
         step = self.log_density[targets[:, None], cell + 1] - left
         inside = (place >= -1e-9) & (place <= last + 1e-9)
         return np.where(inside, left + (place - cell) * step, -np.inf)
+
+    def weighted_nodes(self, n_nodes: int, targets: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Even spaces of some targets, and weights with sum 1, (n, n_nodes) each."""
+        nodes = self.nodes(n_nodes, targets)
+        density = np.exp(self.log_at(nodes, targets))
+        return nodes, density / density.sum(axis=1, keepdims=True)
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -139,7 +145,7 @@ def number_prior(prior: Any, everyone: Population) -> NumberPrior:
     column, places = everyone.others(np.asarray(everyone.secret.column, dtype=np.float64))
     low, high = (end[places] for end in range_of_others(column))
     if isinstance(prior, str) and prior == "conditional":
-        mean, width = imputed_normal(everyone)
+        mean, width = everyone.imputed_normal()
         # Within the range of the others themselves, whatever a regression extrapolates.
         mean = np.clip(mean[targets], 0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high)
         width = width[targets]
@@ -398,6 +404,112 @@ def basis(places: FloatArray) -> FloatArray:
     return interpolation_matrix(places).swapaxes(1, 2)
 
 
+_MEAN_GRID = 257
+# Fewer effective nodes than this do not tell a mean: the grid is drawn closer about them.
+_ENOUGH = 6.0
+_ROUNDS = 12
+# Logarithm of the share of the largest density that is left out by a closer grid.
+_LEFT_OUT = -36.0
+_MEAN_ELEMENTS = 1 << 21
+
+
+def posterior_mean(
+    scores: FloatArray, low: FloatArray, high: FloatArray, prior: NumberPrior
+) -> FloatArray:
+    """Mean of every target's number under its posterior, given releases.
+
+    Shapes: ``scores`` (n_releases, n_targets, N_NODES), log-likelihoods at the Chebyshev nodes of
+    [low, high]; ``low``, ``high`` (n_targets,); returns (n_releases, n_targets).
+    """
+    n_releases, n_targets, _ = scores.shape
+    means = np.empty((n_releases, n_targets))
+    for some in row_blocks(n_targets, _MEAN_GRID * (n_releases + N_NODES), _MEAN_ELEMENTS):
+        targets = np.arange(n_targets)[some]
+        nodes = prior.nodes(_MEAN_GRID, targets)
+        matrix = basis(places(nodes, low[targets], high[targets]))
+        # One product of matrices for each target: its releases by the nodes of its grid.
+        table = np.matmul(scores[:, some].swapaxes(0, 1), matrix)
+        table += prior.log_at(nodes, targets)[:, None]
+        found, resolved = _mean(table, nodes[:, None])
+        means[:, some] = np.where(resolved, found, np.nan).T
+    rows, columns = np.nonzero(np.isnan(means))
+    for some in row_blocks(len(rows), _MEAN_GRID * N_NODES, _MEAN_ELEMENTS):
+        r, t = rows[some], columns[some]
+        means[r, t] = _closer(scores[r, t], low[t], high[t], prior, t)
+    return means
+
+
+def _closer(
+    scores: FloatArray, low: FloatArray, high: FloatArray, prior: NumberPrior, targets: IntArray
+) -> FloatArray:
+    """Posterior means (n,) on grids that are drawn closer until they tell a mean.
+
+    Shapes: ``scores`` (n, N_NODES); ``low``, ``high``, ``targets`` (n,).
+    """
+    start, stop = prior.low[targets], prior.high[targets]
+    means, open_ = np.empty(len(scores)), np.arange(len(scores))
+    for _ in range(_ROUNDS):
+        t = targets[open_]
+        nodes = start[:, None] + (stop - start)[:, None] * np.linspace(0.0, 1.0, _MEAN_GRID)
+        matrix = basis(places(nodes, low[open_], high[open_]))
+        table = np.matmul(scores[open_, None], matrix)[:, 0] + prior.log_at(nodes, t)
+        means[open_], resolved = _mean(table, nodes)
+        near = table >= table.max(axis=1, keepdims=True) + _LEFT_OUT
+        first = np.maximum(near.argmax(axis=1) - 1, 0)
+        last = np.minimum(_MEAN_GRID - near[:, ::-1].argmax(axis=1), _MEAN_GRID - 1)
+        # No closer: densities far apart, each of which lies on a node or two.
+        more = ~resolved & (last - first < _MEAN_GRID // 2)
+        everyone = np.arange(len(open_))
+        start, stop = nodes[everyone, first][more], nodes[everyone, last][more]
+        open_ = open_[more]
+        if not len(open_):
+            break
+    return means
+
+
+def _mean(table: FloatArray, nodes: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Means (...) by densities of which the logarithms are given, and if enough nodes tell them.
+
+    Shapes: ``table`` (..., n_nodes); ``nodes`` broadcasts to it.
+    """
+    weights = np.exp(table - table.max(axis=-1, keepdims=True))
+    total = weights.sum(axis=-1)
+    return (weights * nodes).sum(axis=-1) / total, total**2 >= _ENOUGH * (weights**2).sum(axis=-1)
+
+
+def prior_grid(prior: NumberPrior, n_points: int) -> FloatArray:
+    """Ascending points between the ends of each prior, half of them where it has its mass.
+
+    Shapes: returns (n_targets, n_points): quantiles of an even mixture of the prior and a uniform
+    density.
+    """
+    nodes = prior.nodes(prior.log_density.shape[1])
+    density = np.exp(prior.log_density - prior.log_density.max(axis=1, keepdims=True))
+    cells = 0.5 * (density[:, 1:] + density[:, :-1])
+    shares = 0.5 * cells / cells.sum(axis=1, keepdims=True) + 0.5 / cells.shape[1]
+    steps = np.concatenate([np.zeros((len(cells), 1)), np.cumsum(shares, axis=1)], axis=1)
+    levels = (np.arange(n_points) + 0.5) / n_points
+    return np.stack(
+        [np.interp(levels, own, points) for own, points in zip(steps, nodes, strict=True)]
+    )
+
+
+def grid_mean(scores: FloatArray, points: FloatArray, prior: NumberPrior) -> FloatArray:
+    """Mean of every target's number under its posterior, without interpolation.
+
+    Shapes: ``scores`` (n_releases, n_targets, n_points), log-likelihoods, -inf for values that are
+    ruled out; ``points`` (n_targets, n_points), ascending; returns (n_releases, n_targets). A
+    release that is impossible under every value tells nothing: the prior is left.
+    """
+    weights = np.gradient(points, axis=1)
+    with np.errstate(divide="ignore"):
+        log_prior = prior.log_at(points, np.arange(len(points))) + np.log(weights)
+    table = np.where(np.isnan(scores), -np.inf, scores) + log_prior
+    impossible = ~np.isfinite(table.max(axis=2, keepdims=True))
+    table = np.where(impossible, log_prior, table)
+    return _mean(table, points)[0]
+
+
 _RISK_GRID = 257
 # Nodes of a risk: at least these, and so many that a release hardly tells neighbors apart.
 _FEWEST_NODES = 129
@@ -455,9 +567,7 @@ class NumberEncodings:
         n, _, p = self.points.shape
         found, everyone = np.empty(n), np.arange(n)
         for some in row_blocks(n, (_RISK_GRID + p) * N_NODES, _RISK_ELEMENTS):
-            nodes = self.prior.nodes(_RISK_GRID, everyone[some])
-            density = np.exp(self.prior.log_at(nodes, everyone[some]))
-            weights = density / density.sum(axis=1, keepdims=True)
+            nodes, weights = self.prior.weighted_nodes(_RISK_GRID, everyone[some])
             where = places(nodes, self.low[some], self.high[some])
             terms = slope_matrix(where)
             moments = np.matmul((terms * weights[:, :, None]).swapaxes(1, 2), terms)
@@ -501,17 +611,15 @@ class NumberEncodings:
         doubt = float(truncation_error(np.linalg.norm(series, axis=1)[None])[0])
         ends = self.low[[i]], self.high[[i]]
 
-        def at(n_nodes: int) -> tuple[FloatArray, FloatArray]:
-            nodes = self.prior.nodes(n_nodes, [i])
-            return nodes[0], basis(places(nodes, *ends))[0].T @ points
+        def at(n_nodes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+            nodes, weights = self.prior.weighted_nodes(n_nodes, np.array([i]))
+            return nodes[0], weights[0], basis(places(nodes, *ends))[0].T @ points
 
-        nodes, encodings = at(_FEWEST_NODES)
+        nodes, prior, encodings = at(_FEWEST_NODES)
         scale = max(noise_scale, _ROUNDED * float(np.abs(points).max()), np.finfo(float).tiny)
         length = np.linalg.norm(np.diff(encodings, axis=0), axis=1).sum() / scale
         if length > _STEP * _FEWEST_NODES:
-            nodes, encodings = at(int(min(length / _STEP, _MOST)) // 2 * 2 + 1)
-        density = np.exp(self.prior.log_at(nodes[None], np.array([i]))[0])
-        prior = density / density.sum()
+            nodes, prior, encodings = at(int(min(length / _STEP, _MOST)) // 2 * 2 + 1)
         risk, error = bayes_mse(
             encodings, nodes, prior, scale, n_draws=_DRAWS, random_state=generator
         )
@@ -662,10 +770,8 @@ def _averaged(values: FloatArray, encodings: NumberEncodings) -> FloatArray:
     """Means over the priors of what is known at the nodes, (n_targets,); rounded upward."""
     series = values @ chebyshev_coefficients().T
     doubt = truncation_error(np.abs(series))
-    everyone = np.arange(len(values))
-    nodes = encodings.prior.nodes(_RISK_GRID)
-    density = np.exp(encodings.prior.log_at(nodes, everyone))
+    nodes, weights = encodings.prior.weighted_nodes(_RISK_GRID, np.arange(len(values)))
     matrices = basis(places(nodes, encodings.low, encodings.high))
-    means = np.einsum("tm,tmk,tk->t", values, matrices, density) / density.sum(axis=1)
+    means = np.einsum("tm,tmk,tk->t", values, matrices, weights)
     means = np.maximum(means, 0.0) + np.where(np.isinf(doubt), 0.0, doubt)
     return np.where(doubt <= _DOUBT * means, means, np.nan)

@@ -18,15 +18,13 @@ from skleak.adversary.knowledge import (
     Secret,
     as_column,
     as_table,
-    attribute_prior,
     find_secret,
     of_first_rows,
     range_of_others,
     remember_columns,
     resolve_records,
 )
-from skleak.adversary.numbers import NumberPrior, chebyshev_nodes, maximize
-from skleak.adversary.reconstruction import posterior_mean
+from skleak.adversary.numbers import NumberPrior, chebyshev_nodes, maximize, posterior_mean
 from skleak.adversary.records import reference_table, stack_records, stack_targets
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics.scores import attack_success
@@ -219,7 +217,7 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
 
     def _learn_prior(self, everyone: Population) -> None:
         if not self.numeric_:
-            self.prior_ = attribute_prior(self.prior, everyone)
+            self.prior_ = everyone.prior(self.prior)
 
     def _check_target(self, y: Any, table: Any) -> Array:
         if y is None:

@@ -36,10 +36,11 @@ from skleak.adversary.numbers import (
     HELD_OUT,
     N_NODES,
     chebyshev_nodes,
+    grid_mean,
     is_smooth,
     number_prior,
+    prior_grid,
 )
-from skleak.adversary.reconstruction import grid_mean, prior_grid
 from skleak.adversary.records import Records, row_codes
 from skleak.attacks._attribute import AttributeAttack, SomeTargets
 from skleak.exceptions import AttackNotApplicableError

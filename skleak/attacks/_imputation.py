@@ -15,10 +15,7 @@ from skleak.adversary.knowledge import (
     Population,
     Secret,
     column_names,
-    conditional_prior,
-    default_classifier,
     folds,
-    imputed,
     means_of_others,
     read_secret,
     secret_of,
@@ -231,10 +228,9 @@ class ImputationAttack(_Baseline):
 
     def _learn_prior(self, everyone: Population) -> None:
         if self.numeric_:
-            self.estimates_ = imputed(self.classifier, everyone)[everyone.targets]
+            self.estimates_ = everyone.imputed(self.classifier)[everyone.targets]
         else:
-            classifier = default_classifier() if self.classifier is None else self.classifier
-            self.prior_ = conditional_prior(classifier, everyone)[everyone.targets]
+            self.prior_ = everyone.conditional_prior(self.classifier)[everyone.targets]
 
 
 # Records whose secrets teach the weights, which are few, at most.
@@ -378,10 +374,9 @@ class CombinedAttributeInference(AttributeAttack):
         for k in np.unique(self._fold):
             counts = np.bincount(codes[teachers[fold[teachers] != k]], minlength=n_values)
             prior[self._fold == k] = (counts + 1.0 / n_values) / (counts.sum() + 1.0)
-        classifier = default_classifier() if self.classifier is None else self.classifier
-        found = [conditional_prior(classifier, everyone)[asked], prior]
+        found = [everyone.conditional_prior(self.classifier)[asked], prior]
         if everyone.known.shape[1]:
-            found[1] = conditional_prior(classifier, replace(everyone, y=None))[asked]
+            found[1] = replace(everyone, y=None).conditional_prior(self.classifier)[asked]
         self._without = np.log(np.stack([*found, prior], axis=2))
         self.prior_ = prior[: len(self.records_)]
         self.imputed_ = self.values_[found[0][: len(self.records_)].argmax(axis=1)]
@@ -390,9 +385,9 @@ class CombinedAttributeInference(AttributeAttack):
         """Set imputed numbers with `y` and without it, and the mean of the others."""
         column = everyone.secret.column
         mean = means_of_others(column)
-        found = [imputed(self.classifier, everyone), mean, mean]
+        found = [everyone.imputed(self.classifier), mean, mean]
         if everyone.known.shape[1]:
-            found[1] = imputed(self.classifier, replace(everyone, y=None))
+            found[1] = replace(everyone, y=None).imputed(self.classifier)
         self._truth, self._without = column[asked], np.stack(found, axis=1)[asked]
         self.imputed_ = self._without[: len(self.records_), 0]
 

@@ -8,7 +8,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import (
     PublicModel,
-    candidate_rows,
     changed_rows,
     changed_values,
     check_smooth,
@@ -206,7 +205,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
                 return self._encode_targets(model, X, y, candidates), None
             change = changed_values(X, y, targets, index, candidates)
             return refit_encodings(model.template, change, shape, self.n_jobs, weights), None
-        rows = candidate_rows(model, table, targets.rows, index, candidates)
+        rows = model.candidate_rows(table, targets.rows, index, candidates)
         if not model.has_closed_form:
             change = changed_rows(X, y, targets, rows)
             return refit_encodings(model.template, change, shape, self.n_jobs, weights), None

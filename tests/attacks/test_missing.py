@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, lambertw
 
 from skleak.adversary.hypotheses import PublicModel, fit_public_model
-from skleak.adversary.reconstruction import MissingGradient, objective_of, reconstruct_roots
+from skleak.attacks._informed import MissingGradient, objective_of, reconstruct_roots
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from scipy import sparse, stats
@@ -27,6 +27,7 @@ from skleak.audit.games._game import FALSE_ALARMS, Cell, Game, unequal_columns
 from skleak.audit.noise._mechanism import colored
 from skleak.audit.tables._rates import Outcome, cell_key
 from skleak.bounds.priors import advantage_to_success
+from skleak.exceptions import AttackNotApplicableError
 from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.calibration import ladder_rung
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor, SGDGuarantee
@@ -45,6 +46,24 @@ _UNLIKELY = 1e-9
 def is_private_sgd(estimator: Any) -> bool:
     """Return True if a model, or the last step of a pipeline, is trained by private SGD."""
     return isinstance(last_step(estimator), PrivateSGDClassifier | PrivateSGDRegressor)
+
+
+def check_one_row_each(estimator: Any, persons: Persons | None) -> None:
+    """Refuse private SGD where persons have several rows."""
+    if persons is not None and is_private_sgd(estimator):
+        raise AttackNotApplicableError(
+            f"What {type(last_step(estimator)).__name__} reveals of a person with several rows is "
+            "not bounded: its accounting is that of one row. Leave `persons` out to audit rows, "
+            "and say so, or train on one row for each person."
+        )
+
+
+def refuse_noise(model: Any) -> NoReturn:
+    """Refuse noise where there is nothing to add it to."""
+    raise AttackNotApplicableError(
+        f"`noise_scales` must be None or 0 for {type(last_step(model)).__name__}: it adds no "
+        "noise, and has no `coef_` after `fit` to add some to. Leave `noise_scales` out."
+    )
 
 
 def noise_multiplier(estimator: Any, X: Any, y: Any) -> float:

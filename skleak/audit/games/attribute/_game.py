@@ -55,12 +55,14 @@ from skleak.audit.games._game import (
 from skleak.audit.games._levels import (
     MOST_TRAININGS,
     SGDBounds,
+    check_one_row_each,
     constant_score,
     in_one_channel,
     is_private_sgd,
     noise_multiplier,
     quick,
     reference_records,
+    refuse_noise,
 )
 from skleak.audit.games._secret import (
     ATTACKS,
@@ -405,23 +407,14 @@ def beyond_labels(model: Any, y: Array) -> list[str]:
 def check_settings(task: Task) -> None:
     """Refuse what only a model with parameters and noise can be audited for."""
     name = type(last_step(task.estimator)).__name__
-    if is_private_sgd(task.estimator):
-        if task.persons is not None:
-            raise AttackNotApplicableError(
-                f"What {name} reveals of a person with several rows is not bounded: its accounting "
-                "is that of one row. Leave `persons` out to audit rows, and say so, or train on "
-                "one row for each person."
-            )
-        if task.noise_scales is not None:
-            raise AttackNotApplicableError(
-                f"`noise_scales` must be None for {name}: an audit of a column trains with the "
-                "noise of the estimator. Set its `noise_multiplier`."
-            )
-    elif task.noise_scales is not None and np.any(np.asarray(task.noise_scales) != 0.0):
+    check_one_row_each(task.estimator, task.persons)
+    if task.noise_scales is not None and is_private_sgd(task.estimator):
         raise AttackNotApplicableError(
-            f"`noise_scales` must be None or 0 for {name}: it adds no noise, and has no `coef_` "
-            "after `fit` to add some to. Leave `noise_scales` out."
+            f"`noise_scales` must be None for {name}: an audit of a column trains with the noise "
+            "of the estimator. Set its `noise_multiplier`."
         )
+    if task.noise_scales is not None and np.any(np.asarray(task.noise_scales) != 0.0):
+        refuse_noise(task.estimator)
     if is_target(task.attribute, column_names(task.table)):
         raise AttackNotApplicableError(
             f"The target of the model is inferred from parameters, and {name} is asked for "

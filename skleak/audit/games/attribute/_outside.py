@@ -16,7 +16,6 @@ from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import (
     PublicModel,
-    candidate_rows,
     changed_columns,
     check_weights_known,
     closed_form_encodings,
@@ -31,8 +30,6 @@ from skleak.adversary.knowledge import (
     CrossFitted,
     Population,
     Secret,
-    attribute_prior,
-    default_classifier,
     marginal_prior,
     resolve_records,
     without_attribute,
@@ -94,7 +91,7 @@ class Encoder(PublicModel):
                 f"the table: some have {kind.categories.tolist()[:10]}, and all records "
                 f"{values.tolist()[:10]}. Call `.cat.as_known()` on the column of the frame first."
             )
-        return candidate_rows(self, raw, np.arange(len(raw)), index, values)
+        return self.candidate_rows(raw, np.arange(len(raw)), index, values)
 
     def batch(self, rows: RawRows) -> RecordBatch:
         """Raw records and their targets as the fit has them."""
@@ -293,7 +290,7 @@ def _known(
     codes = codes_of(rows.table, index, values)
     related = related_columns(rows.table, rows.y, Secret(index, values[codes], values, codes))
     given = without_attribute(rows.table, index), rows.y, codes, len(values), learnt
-    guesser = CrossFitted.of(default_classifier(), *given)
+    guesser = CrossFitted.of(None, *given)
     candidates = encoder.candidates(rows.table, index, values)
     columns = changed_columns(encoder.transform(rows.table), candidates)
     prepare_candidates(state, len(targets) * len(values))
@@ -318,7 +315,7 @@ def _known(
         marginal = marginal_prior(codes, n_values, outside.counts)
         prior = marginal if task.prior == "marginal" else guesses
     else:
-        prior = attribute_prior(task.prior, Population(None, None, secret, np.arange(len(targets))))
+        prior = Population(None, None, secret, np.arange(len(targets))).prior(task.prior)
     return {
         **known_values(task, values, codes, prior, guesses.argmax(axis=1)),
         "secret": secret,

@@ -9,7 +9,6 @@ import pandas as pd
 from scipy import sparse
 
 from skleak.adversary.hypotheses import (
-    candidate_rows,
     changed_columns,
     exact_slope,
     last_step,
@@ -20,7 +19,6 @@ from skleak.adversary.knowledge import (
     MAX_VALUES,
     Population,
     Secret,
-    attribute_prior,
     column_names,
     of_first_rows,
     range_of_others,
@@ -198,7 +196,7 @@ def known_column(task: Task) -> KnownColumn:
             "spread": spread,
         }
     else:
-        prior = attribute_prior(task.prior, Population(table, known_y, secret, rows))
+        prior = Population(table, known_y, secret, rows).prior(task.prior)
         guess = guesser.prior_.argmax(axis=1)
         found = known_values(task, secret.values, codes[rows], prior, guess)
     shared = {"secret": secret, "targets": rows, "secrets": truth, "guesser": guesser}
@@ -305,7 +303,7 @@ def study(task: Task) -> AttributeSubject:
     everyone, codes, persons = np.arange(len(rows)), secret.codes[rows], task.attacked
     candidates = []
     if public.has_closed_form and not secret.is_target:
-        candidates = candidate_rows(public, table, persons.rows, secret.index, known.values)
+        candidates = public.candidate_rows(table, persons.rows, secret.index, known.values)
     if shared["goal"] is not None:
         shared |= _scales(task, fitted, shared, candidates)
     points = white_box.encodings_

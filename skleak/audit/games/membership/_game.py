@@ -12,7 +12,7 @@ import pandas as pd
 from skleak.adversary.hypotheses import encoding_error, last_step
 from skleak.adversary.knowledge import column_names, raw_column, take_rows
 from skleak.adversary.models import models_with
-from skleak.adversary.records import Records
+from skleak.adversary.records import Records, row_codes
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit.games._game import Cell, Facts, Game, Task
 from skleak.audit.games._levels import (
@@ -403,15 +403,12 @@ def _parts(task: Task, subject: MembershipSubject) -> dict[str, Array]:
         parts["group"] = labels[targets]
     if not subject.units.is_single:
         return parts
-    rows = pd.DataFrame(take_rows(table, targets)).reset_index(drop=True)
-    rows.columns = range(n_columns)
-    rows[n_columns] = subject.y[targets]
-    hashes = pd.util.hash_pandas_object(rows, index=False).reset_index(drop=True)
-    several = hashes.duplicated(keep=False)
+    codes = pd.Series(row_codes(Records(take_rows(table, targets), subject.y[targets])))
+    several = codes.duplicated(keep=False)
     if several.any():
         # Called by the first of them.
         called = flat_labels(targets if index is None else index[targets].to_numpy())
-        first = hashes.groupby(hashes).transform("idxmin")
+        first = codes.groupby(codes).transform("idxmin")
         parts["copies"] = np.array(np.where(several, called.astype(object)[first], None))
     return parts
 

@@ -32,11 +32,13 @@ from skleak.audit.games._levels import (
     CALIBRATED,
     PublishedScale,
     SGDBounds,
+    check_one_row_each,
     goal_of,
     is_private_sgd,
     noise_levels,
     quick,
     reference_records,
+    refuse_noise,
     seed_of,
     with_public_size,
 )
@@ -119,12 +121,7 @@ class MembershipSubject:
             if isinstance(self.trained, Pipeline)
             else removal_obstacle(self.trained, self.y)
         )
-        if task.persons is not None and self.private_sgd:
-            raise AttackNotApplicableError(
-                f"What {type(last_step(self.trained)).__name__} reveals of a person with several "
-                "rows is not bounded: its accounting is that of one row. Leave `persons` out to "
-                "audit rows, or train on one row for each person."
-            )
+        check_one_row_each(self.trained, task.persons)
         if task.drawn and self.obstacle:
             raise AttackNotApplicableError(
                 f"`secrets='drawn'` needs the exact test of membership: {self.obstacle}. Pass "
@@ -306,11 +303,7 @@ class MembershipSubject:
         if not self.has_noise and levels[-1] > 0.0:
             model = last_step(clone(self.trained).fit(*data, **self.weight_argument()))
             if not hasattr(model, "coef_"):
-                raise AttackNotApplicableError(
-                    f"`noise_scales` must be None or 0 for {type(model).__name__}: it adds no "
-                    "noise, and has no `coef_` after `fit` to add some to. Leave `noise_scales` "
-                    "out."
-                )
+                refuse_noise(model)
         return levels
 
     def bound(self, levels: Sequence[float], asked: bool) -> None:
