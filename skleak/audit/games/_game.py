@@ -252,9 +252,19 @@ class Task:
         return len(self.y) if self.outside is None else len(self.outside)
 
     @property
+    def rows(self) -> IntArray:
+        """Positions of the records under attack, (n_targets,), of persons of some of their rows."""
+        return resolve_records(self.records, len(self.y))
+
+    @property
     def attacked(self) -> Persons:
         """Who is under attack: persons with all of their rows, or else records."""
-        return Persons.attacked(self.persons, resolve_records(self.records, len(self.y)))
+        return Persons.attacked(self.persons, self.rows)
+
+    @property
+    def about_target(self) -> bool:
+        """True if the target of the model is the secret."""
+        return is_target(self.attribute, column_names(self.table))
 
     @property
     def fitted(self) -> bool:

@@ -336,14 +336,10 @@ def goal_of(estimator: Any, noise_scales: Any) -> "NoiseGoal | CalibratedNoise |
     return given if reads or isinstance(given, CalibratedNoise) else None
 
 
-def asked_goal(task: Any) -> "NoiseGoal | CalibratedNoise | None":
-    """Return what makes the noise scale of the estimator itself a function of the records."""
-    return goal_of(task.estimator, None)
-
-
-def scale_sentence(goal: Any, missing: str, *, asked: Any = None) -> str:
+def scale_sentence(goal: Any, missing: str, estimator: Any) -> str:
     """Say first of all what became of a published scale in an audit; empty where it is public."""
     # Levels given by hand stand for the goal of the estimator, which has a scale of its own.
+    asked = goal_of(estimator, None)
     if goal is None and asked is None:
         return ""
     what = "that was read off records" if isinstance(goal, CalibratedNoise) else repr(goal)

@@ -28,10 +28,8 @@ from skleak.adversary.hypotheses import (
 )
 from skleak.adversary.knowledge import (
     Secret,
-    column_names,
     range_of_others,
     read_secret,
-    resolve_records,
     take_rows,
     with_attribute,
 )
@@ -98,7 +96,6 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.refit import largest_distances
 from skleak.influence.state import NoiseShape
 from skleak.utils._predictions import classifies, utility_of
-from skleak.utils._records import is_target
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Stream of the seeds of the trainings, beside those of other games.
@@ -144,7 +141,7 @@ class _ColumnGame(TabledGame):
         """Names of the attacks that can be played, and of those that are played by default."""
         self._classifies = classifies(model, task.y)
         left, unasked = set(), {"informed", "black_box_proba", "black_box_margin"}
-        if is_target(task.attribute, column_names(task.table)):
+        if task.about_target:
             left |= {*BLACK_BOXES, "combined", "informed"}
         if task.persons is not None:
             left |= {"combined", "informed"}
@@ -415,7 +412,7 @@ def check_settings(task: Task) -> None:
         )
     if task.noise_scales is not None and np.any(np.asarray(task.noise_scales) != 0.0):
         refuse_noise(task.estimator)
-    if is_target(task.attribute, column_names(task.table)):
+    if task.about_target:
         raise AttackNotApplicableError(
             f"The target of the model is inferred from parameters, and {name} is asked for "
             "predictions, which are of the target. Name a column, or audit membership."
@@ -488,20 +485,22 @@ _MOST_TRAININGS = 4000
 
 def attribute_game(task: Task, entropy: list[int]) -> Game:
     """Return the game of a column: against parameters where there are any, else answers."""
-    learner, given = task.learner, (task.table, task.y, task.attribute, task.values)
-    few = not read_secret(*given).numeric
+    secret = read_secret(task.table, task.y, task.attribute, task.values)
+    learner, few = task.learner, not secret.numeric
     # A number is guessed from the other columns; how often it occurs tells little of it.
     prior = "marginal" if few else "conditional"
     # A training by private SGD is another one with another value: its parameters tell nothing.
     asked = learner is not None and is_private_sgd(task.estimator)
-    if not asked and (learner is None or adds_noise(task.estimator) or _reads_parameters(task)):
+    if not asked and (
+        learner is None or adds_noise(task.estimator) or _reads_parameters(task, secret)
+    ):
         task = task.settled(drawn=few, prior=prior)
         return AttributeGame(task, study(task))
     assert learner is not None
     return PredictionsGame(task.settled(drawn=False, prior=prior), learner, entropy)
 
 
-def _reads_parameters(task: Task) -> bool:
+def _reads_parameters(task: Task, secret: Secret) -> bool:
     """Return True if a model has parameters to read, and anything that is asked for reads them.
 
     Where nothing is, and there is no noise, it is not trained anew more than some thousands of
@@ -512,10 +511,7 @@ def _reads_parameters(task: Task) -> bool:
         isinstance(each, str) and each in _ASKING for each in named
     )
     if isinstance(task.attacks, str) and task.attacks == "default":
-        secret = read_secret(task.table, task.y, task.attribute, task.values)
-        n_targets = len(resolve_records(task.records, len(task.y)))
-        n_values = N_NODES if secret.values is None else len(secret.values)
-        asking = n_targets * n_values > _MOST_TRAININGS
+        asking = len(task.rows) * (secret.n_values or N_NODES) > _MOST_TRAININGS
     if asking and task.noise_scales is None and task.secrets != "drawn":
         return False
     weights = weight_argument(task.estimator, task.sample_weight)

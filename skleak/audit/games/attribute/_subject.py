@@ -24,7 +24,6 @@ from skleak.adversary.knowledge import (
     range_of_others,
     raw_column,
     read_secret,
-    resolve_records,
     spread_left,
     take_rows,
 )
@@ -174,10 +173,10 @@ def known_column(task: Task) -> KnownColumn:
         # All is known from first rows: what is known of one row would tell the value of another.
         everyone, known_y, _ = of_first_rows(table, known_y, secret, persons)
         own = {"table": everyone, "y": y[persons.first], "values": secret.values}
-        which = persons.having(resolve_records(records, len(y)))
+        which = persons.having(task.rows)
         known = known_column(replace(task, **own, records=which, persons=None))
         return replace(known, secret=secret, targets=persons.first[which])
-    rows = resolve_records(records, table.shape[0])
+    rows = task.rows
     truth, codes = secret.column[rows], secret.codes
     guesser = ImputationAttack(attribute, values=task.values, records=records).fit(table, y)
     found: dict[str, Any]

@@ -20,7 +20,6 @@ from skleak.audit.games._levels import (
     MOST_TRAININGS,
     LeveledGame,
     Releases,
-    asked_goal,
     constant_score,
     scale_sentence,
     seed_of,
@@ -137,7 +136,7 @@ class _MembershipGame(Game):
             n_always=len(subject.others),  # records that are in every training set
             gap_loss="zero_one" if subject.classifies else "clipped_squared",
             exact_test=subject.obstacle or subject.uncounted,
-            scale=scale_sentence(subject.goal, subject.uncounted, asked=asked_goal(self.task)),
+            scale=scale_sentence(subject.goal, subject.uncounted, self.task.estimator),
             unchecked="".join(sentences("audit_unchecked", unchecked)),
             **{name: getattr(subject, name) for name in ("has_noise", "private_sgd", "uncounted")},
         )

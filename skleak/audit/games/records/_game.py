@@ -18,7 +18,6 @@ from skleak.adversary.knowledge import (
     column_names,
     is_quantity,
     raw_column,
-    resolve_records,
     take_rows,
     with_attribute,
 )
@@ -176,7 +175,7 @@ class RecordsGame(SecretGame):
     def _attacked(self, task: Task, bounded: bool, seed: np.random.SeedSequence) -> IntArray:
         """Positions of the records under attack: of many a random sample, where none are named."""
         objective = self._state.objective
-        targets = resolve_records(task.records, len(task.y))
+        targets = task.rows
         n, p = objective.n_records, objective.n_parameters
         # Multiplications of all draws of a record.
         work = DRAWS * float(p**3 + (0 if objective.loss.quadratic else n * p**2))
