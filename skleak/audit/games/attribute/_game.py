@@ -75,6 +75,7 @@ from skleak.audit.games._secret import (
 )
 from skleak.audit.games._trials import (
     FittedReleases,
+    Level,
     alone,
     draw_secrets,
     errors_outcome,
@@ -611,10 +612,9 @@ class AttributeGame(_ColumnGame, SecretGame):
     ) -> Mapping[str, Cell]:
         """Return the cells of one noise level: all attacks, and bounds on guesses."""
         subject = self.subject
-        rest: tuple[Any, ...] = (noise, scale, self.design.n_releases, seed)
+        level = Level(noise, scale, self.design.n_releases, seed, subject.rare)
         if self.estimates:
-            return self._estimations(scale, rest)
-        rest = (*rest, subject.rare)
+            return self._estimations(level)
         points = subject.white_box.encodings_
         cells: dict[str, Cell] = {}
         if not subject.uncounted:
@@ -622,30 +622,29 @@ class AttributeGame(_ColumnGame, SecretGame):
             swift = self.task.bounds == "all" and self._seconds > BUDGET
             cells[NAME] = (success_bounds, (*known, self.exposures(scale) if swift else None))
         if not self.design.drawn:
-            cells |= self._each(play_actual, subject.noiseless, subject.secrets, *rest)
-            return cells | self._seeing(play_actual, noise, *rest[1:])
+            cells |= self._each(play_actual, subject.noiseless, subject.secrets, level)
+            return cells | self._seeing(play_actual, level)
         played: Any = noise
         if subject.scales is not None and isinstance(noise, np.ndarray):
             played = ShapedNoise.of_scales(subject.scales, scale, noise)
         if subject.shapes is not None and not isinstance(noise, FittedReleases):
             played = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
-        game = (points, subject.values, subject.prior, played, *rest[1:])
+        game = (points, subject.values, subject.prior, replace(level, noise=played))
         cells |= self._each(play_drawn, *game)
-        own = subject.noiseless, subject.secrets, self._noise[scale], *rest[1:]
+        own = subject.noiseless, subject.secrets, replace(level, noise=self._noise[scale])
         actual = self._each(play_actual, *own)
         cells |= {name: actual[name] for name in self.design.stacked}
-        return cells | self._seeing(play_drawn, noise, *rest[1:])
+        return cells | self._seeing(play_drawn, level)
 
-    def _seeing(
-        self, play: Callable[..., Outcome], noise: FloatArray | FittedReleases, *rest: Any
-    ) -> dict[str, Cell]:
+    def _seeing(self, play: Callable[..., Outcome], level: Level) -> dict[str, Cell]:
         """Return the cell of the white box where it sees a noise scale that tells of values."""
         subject, points = self.subject, self.subject.white_box.encodings_
+        noise, scale = level.noise, level.noise_scale
         names = [name for name, attack in self.attacks.items() if attack is subject.white_box]
-        if subject.scales is None or not names or isinstance(noise, FittedReleases):
+        if subject.scales is None or not names or not isinstance(noise, np.ndarray):
             return {}
-        seen, _ = in_one_channel(points, subject.scales, rest[0])
-        wide = block_diag(np.diag(noise) if noise.ndim == 1 else noise, rest[0])
+        seen, _ = in_one_channel(points, subject.scales, scale)
+        wide = block_diag(np.diag(noise) if noise.ndim == 1 else noise, scale)
         shape = subject.noise
         if shape.matrix is not None and not shape.is_identity:
             shape = NoiseShape.of(block_diag(shape.matrix, 1.0), len(wide))
@@ -654,25 +653,25 @@ class AttributeGame(_ColumnGame, SecretGame):
         own: tuple[Any, ...] = np.append(subject.noiseless, 0.0), subject.secrets
         if play is play_drawn:
             own = seen, subject.values, subject.prior
-        return dict.fromkeys(names, (play, (attack, *own, wide, *rest)))
+        return dict.fromkeys(names, (play, (attack, *own, replace(level, noise=wide))))
 
     def _each(self, play: Callable[..., Outcome], *known: Any) -> dict[str, Cell]:
         """Return a cell for each attack, which `play` takes first."""
         return {name: (play, (attack, *known)) for name, attack in self.attacks.items()}
 
-    def _estimations(self, scale: float, rest: tuple[Any, ...]) -> Mapping[str, Cell]:
-        """Return the cells of one noise level about a quantity; `rest` ends in the seed."""
-        subject, numbers, seed = self.subject, self._numbers, rest[-1]
+    def _estimations(self, level: Level) -> Mapping[str, Cell]:
+        """Return the cells of one noise level about a quantity."""
+        subject, numbers, seed, scale = self.subject, self._numbers, level.seed, level.noise_scale
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0))
         cells: dict[str, Cell] = {}
         if numbers is not None:
             cells[NAME] = number_bounds, (numbers, scale, own)
         if self.design.drawn and numbers is not None:
             raw = replace(numbers.encodings, points=subject.white_box.encodings_)
-            cells |= self._each(play_drawn_errors, raw, *rest)
-            rest = self._noise[scale], *rest[1:]
+            cells |= self._each(play_drawn_errors, raw, level)
+            level = replace(level, noise=self._noise[scale])
         truth = subject.secrets.reshape(-1, 1)
         known = (subject.noiseless, truth, subject.mse(scale), subject.spread)
-        actual = self._each(play_errors, *known, *rest)
+        actual = self._each(play_errors, *known, level)
         stacked = self.design.stacked if self.design.drawn else actual
         return cells | {name: actual[name] for name in stacked}

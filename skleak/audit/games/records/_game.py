@@ -32,7 +32,7 @@ from skleak.audit.games._secret import (
     fit_quietly,
     unit_state,
 )
-from skleak.audit.games._trials import FittedReleases, play_errors
+from skleak.audit.games._trials import FittedReleases, Level, play_errors
 from skleak.audit.noise._mechanism import Hypotheses, audited_shape
 from skleak.audit.tables._rates import Outcome, over_noise
 from skleak.exceptions import AttackNotApplicableError
@@ -234,7 +234,7 @@ class RecordsGame(SecretGame):
     ) -> Mapping[str, Cell]:
         """Return the cells of one noise level, all attacks."""
         subject = self.subject
-        rest = (subject.spread, noise, scale, self.design.n_releases, seed)
+        rest = subject.spread, Level(noise, scale, self.design.n_releases, seed)
         cells: dict[str, Cell] = {}
         if self._bounds is not None:
             cells[NAME] = (RecordBounds.outcome, (self._bounds, scale))
