@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -483,8 +484,8 @@ class ShadowAttack(MembershipAttack):
         strata = known.y if self._probabilistic else None
         halves = balanced_halves(strata, len(known.y), self.n_shadow_models, first)
         self._asked, self._statistic = everyone.at(rows), getattr(self, "statistic", None)
-        asked = halves, self._asked, self._statistic, generators
-        scores = shadow_scores(template, known, *asked, n_jobs=self.n_jobs, verbose=self.verbose)
+        models = ShadowModels(template, known, self._asked, self._statistic)
+        scores = models.scores(halves, generators, n_jobs=self.n_jobs, verbose=self.verbose)
         if offline:  # no candidate was trained on
             halves = np.hstack([np.zeros((len(halves), n), dtype=bool), halves])
         return scores, halves[:, rows]
@@ -538,50 +539,47 @@ def balanced_halves(
     return halves
 
 
-def shadow_scores(
-    template: Any,
-    records: Records,
-    halves: BoolArray,
-    asked: Records,
-    statistic: RecordScores | None,
-    generators: Sequence[np.random.Generator],
-    *,
-    n_jobs: int | None,
-    verbose: int,
-) -> FloatArray:
-    """Train shadow models, ask each about the targets, and keep the scores alone.
+@dataclass(frozen=True)
+class ShadowModels:
+    """Models like the one under attack, each trained on a half of some records. Confidential."""
 
-    Shapes: ``records`` (n, ...); ``halves`` (n_models, n); ``asked`` (n_targets, ...); returns
-    (n_models, n_targets): the same for every `n_jobs`.
-    """
-    tasks = (
-        delayed(_scores_of_one)(template, records, half, asked, statistic, generator)
-        for half, generator in zip(halves, generators, strict=True)
-    )
-    found = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
-    with tqdm(found, total=len(halves), desc="shadow models", disable=verbose <= 0) as bar:
-        return np.stack(list(bar))
+    template: Any
+    records: Records
+    asked: Records  # of whom scores are kept
+    statistic: RecordScores | None
 
+    def scores(
+        self,
+        halves: BoolArray,
+        generators: Sequence[np.random.Generator],
+        *,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> FloatArray:
+        """Train shadow models, ask each about the targets, and keep the scores alone.
 
-def _scores_of_one(
-    template: Any,
-    records: Records,
-    half: BoolArray,
-    asked: Records,
-    statistic: RecordScores | None,
-    generator: np.random.Generator,
-) -> FloatArray:
-    """Train a shadow model on some of the records, and keep its scores of those asked, alone."""
-    own = records.at(np.flatnonzero(half))
-    model = seeded(template, lambda n: generator.integers(_LARGEST_SEED, size=n))
-    try:
-        model.fit(own.X, own.y, **weight_argument(model, own.weights))
-        return record_scores(model, asked.X, asked.y, statistic, strict=False)
-    except AttackNotApplicableError:
-        raise
-    except ValueError as error:
-        raise ValueError(
-            f"A shadow model trained on {len(own.y)} of the {len(records.y)} records failed: "
-            f"{error} Shadow models see half of the records: pass more of them (`X_reference`), "
-            "and preprocessing that takes categories it has not seen."
-        ) from error
+        Shapes: ``halves`` (n_models, n); returns (n_models, n_targets): the same for every
+        `n_jobs`.
+        """
+        pairs = zip(halves, generators, strict=True)
+        found = Parallel(n_jobs=n_jobs, return_as="generator")(
+            delayed(self._scores_of_one)(half, generator) for half, generator in pairs
+        )
+        with tqdm(found, total=len(halves), desc="shadow models", disable=verbose <= 0) as bar:
+            return np.stack(list(bar))
+
+    def _scores_of_one(self, half: BoolArray, generator: np.random.Generator) -> FloatArray:
+        """Train a shadow model on some of the records, and keep its scores of those asked."""
+        own = self.records.at(np.flatnonzero(half))
+        model = seeded(self.template, lambda n: generator.integers(_LARGEST_SEED, size=n))
+        try:
+            model.fit(own.X, own.y, **weight_argument(model, own.weights))
+            return record_scores(model, self.asked.X, self.asked.y, self.statistic, strict=False)
+        except AttackNotApplicableError:
+            raise
+        except ValueError as error:
+            raise ValueError(
+                f"A shadow model trained on {len(own.y)} of the {len(self.records.y)} records "
+                f"failed: {error} Shadow models see half of the records: pass more of them "
+                "(`X_reference`), and preprocessing that takes categories it has not seen."
+            ) from error

@@ -355,11 +355,65 @@ class Game(ABC):
     unit_distances: FloatArray | None = None
     unseen: bool = False  # whether the model is the same, bit for bit, whatever the secret is
 
+    # Names of attacks that are passed, by their class, what messages about them begin with and say
+    # of `fit`, and names of cells that are no attacks.
+    _named: Mapping[type, str] = {}
+    _about, _arguments = "", "X, y"
+    _reserved: tuple[str, ...] = RESERVED
+
     _entropy: list[int]  # of all seeds
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self._checks = pd.DataFrame()
+
+    def _choose(
+        self, task: Task, known: Sequence[str], default: Sequence[str]
+    ) -> Mapping[str, Any]:
+        """Return the attacks of a task by name, those of ours as strings."""
+        attacks = task.attacks
+        if isinstance(attacks, Mapping):
+            chosen = dict(attacks)
+        else:
+            if isinstance(attacks, str) and attacks == "default":
+                attacks = default
+            single = isinstance(attacks, str) or hasattr(attacks, "predict")
+            chosen = {}
+            for attack in [attacks] if single else list(attacks):
+                own = self._named.get(type(attack), type(attack).__name__)
+                name = free = attack if isinstance(attack, str) else own
+                k = 2
+                while free in chosen:
+                    free, k = f"{name}-{k}", k + 1
+                chosen[free] = attack
+        if not chosen:
+            raise ValueError("`attacks` must hold at least one attack; got none. Pass 'default'.")
+        for name, attack in chosen.items():
+            if isinstance(attack, str) and attack not in known:
+                of_kind = f" for a {self.kind} secret" if attack in self._named.values() else ""
+                raise ValueError(
+                    f"`attacks`{self._about} must be 'default' or name some of {list(known)}, or "
+                    f"hold attacks; got {attack!r}{of_kind}."
+                )
+            plays = hasattr(attack, "fit") and hasattr(attack, "predict")
+            if isinstance(attack, type) or not (isinstance(attack, str) or plays):
+                got = attack.__name__ if isinstance(attack, type) else type(attack).__name__
+                raise TypeError(
+                    f"`attacks`{self._about} must hold names or attacks with "
+                    f"`fit({self._arguments})` and `predict(released)`; got {got}."
+                )
+            if not isinstance(name, str) or name in self._reserved:
+                raise ValueError(
+                    f"Attacks must be named by strings other than {', '.join(self._reserved)}; got "
+                    f"{name!r}."
+                )
+        passed = [name for name, attack in chosen.items() if not isinstance(attack, str)]
+        if passed and task.persons is not None:
+            raise AttackNotApplicableError(
+                f"With `persons` attacks guess once for each person; the attack {passed[0]!r} that "
+                "was passed guesses rows. Name attacks of the library, or leave `persons` out."
+            )
+        return chosen
 
     @abstractmethod
     def prepare(self, entropy: list[int]) -> None:
@@ -504,62 +558,6 @@ class Game(ABC):
             "n_rows": 0 if task.persons is None else len(task.y),
             **trained,
         }
-
-
-def named_attacks(
-    task: Task,
-    default: Sequence[str],
-    *,
-    known: Sequence[str],
-    names: Mapping[type, str],
-    reserved: Sequence[str] = RESERVED,
-    kind: str = "",
-    about: str = "",
-    arguments: str = "X, y",
-) -> dict[str, Any]:
-    """Attacks of a task by name, those of ours as strings; `names` are those of our classes."""
-    attacks = task.attacks
-    if isinstance(attacks, Mapping):
-        chosen = dict(attacks)
-    else:
-        if isinstance(attacks, str) and attacks == "default":
-            attacks = default
-        single = isinstance(attacks, str) or hasattr(attacks, "predict")
-        chosen = {}
-        for attack in [attacks] if single else list(attacks):
-            own = names.get(type(attack), type(attack).__name__)
-            name = free = attack if isinstance(attack, str) else own
-            k = 2
-            while free in chosen:
-                free, k = f"{name}-{k}", k + 1
-            chosen[free] = attack
-    if not chosen:
-        raise ValueError("`attacks` must hold at least one attack; got none. Pass 'default'.")
-    for name, attack in chosen.items():
-        if isinstance(attack, str) and attack not in known:
-            of_kind = f" for a {kind} secret" if attack in names.values() else ""
-            raise ValueError(
-                f"`attacks`{about} must be 'default' or name some of {list(known)}, or hold "
-                f"attacks; got {attack!r}{of_kind}."
-            )
-        plays = hasattr(attack, "fit") and hasattr(attack, "predict")
-        if isinstance(attack, type) or not (isinstance(attack, str) or plays):
-            got = attack.__name__ if isinstance(attack, type) else type(attack).__name__
-            raise TypeError(
-                f"`attacks`{about} must hold names or attacks with `fit({arguments})` and "
-                f"`predict(released)`; got {got}."
-            )
-        if not isinstance(name, str) or name in reserved:
-            raise ValueError(
-                f"Attacks must be named by strings other than {', '.join(reserved)}; got {name!r}."
-            )
-    passed = [name for name, attack in chosen.items() if not isinstance(attack, str)]
-    if passed and task.persons is not None:
-        raise AttackNotApplicableError(
-            f"With `persons` attacks guess once for each person; the attack {passed[0]!r} that was "
-            "passed guesses rows. Name attacks of the library, or leave `persons` out."
-        )
-    return chosen
 
 
 def own_copy(attack: Any) -> Any:

@@ -233,6 +233,16 @@ class Releases:
     where: tuple[Any, Array]
     trained_on: Array  # targets, coded as those of `where`
 
+    def utility(self, noise: FloatArray, n_releases: int, seed: np.random.SeedSequence) -> Outcome:
+        """Score of released models.
+
+        Shapes: ``noise`` (p,) or (p, p); returns ``utility``, of shape (n_releases,).
+        """
+        draws = np.random.default_rng(seed).normal(size=(n_releases, len(self.noiseless)))
+        (X, y), parameters = self.where, self.noiseless + colored(noise, draws)
+        models = models_on(self.shell, X, parameters)
+        return {"utility": np.array([utility_of(model, table, y) for model, table in models])}
+
 
 def constant_score(model: Any, y: Array, where: Array) -> float:
     """Score on some targets of the constant that fits others best, by the measure of a model.
@@ -270,24 +280,24 @@ class LeveledGame(Game):
         """All cells by key: the games of every level, and the utility with and without noise."""
         cells: dict[str, Cell] = {}
         releases, n_releases = self.releases, self.design.n_releases
-        own, where = (releases.shell, releases.noiseless), releases.where
         for k, scale in enumerate(self.design.noise_scales):
             noise = releases.noise[scale]
             played, seed = self._fits.get(scale, noise), seed_of(self._entropy, k, GAMES)
             for name, cell in self.games(scale, played, seed).items():
                 cells[cell_key(scale, name)] = cell
             seed = seed_of(self._entropy, k, UTILITY)
-            cells[cell_key(scale, "utility")] = (utility, (*own, noise, n_releases, seed, *where))
+            known = (releases, noise, n_releases, seed)
+            cells[cell_key(scale, "utility")] = (Releases.utility, known)
         quiet = np.zeros(len(releases.noiseless))
-        cells[cell_key(0.0, "noiseless")] = (utility, (*own, quiet, 1, seed, *where))
+        cells[cell_key(0.0, "noiseless")] = (Releases.utility, (releases, quiet, 1, seed))
         return cells
 
     def utility_at(self, noise: float) -> float:
         """Mean score at any noise scale, with noise as it is stated."""
         own, shape = self.releases, self.subject.noise
         unit = np.ones(len(own.noiseless)) if shape.is_identity else shape.matrix_root
-        known = (own.shell, own.noiseless, noise * unit, self.design.n_releases)
-        played = utility(*known, seed_of(self._entropy, 0, SMALLEST), *own.where)
+        seed = seed_of(self._entropy, 0, SMALLEST)
+        played = own.utility(noise * unit, self.design.n_releases, seed)
         return float(played["utility"].mean())
 
     def constant_utility(self) -> float:
@@ -298,25 +308,6 @@ class LeveledGame(Game):
     def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
         """Mean score of the model without noise."""
         return float(outcomes[cell_key(0.0, "noiseless")]["utility"].mean())
-
-
-def utility(
-    shell: Shell,
-    noiseless: FloatArray,
-    noise: FloatArray,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-    X: Any,
-    y: Array,
-) -> Outcome:
-    """Score of released models.
-
-    Shapes: ``noiseless`` (p,); ``noise`` (p,) or (p, p); ``X``, ``y`` (n, d); returns ``utility``,
-    of shape (n_releases,).
-    """
-    draws = np.random.default_rng(seed).normal(size=(n_releases, len(noiseless)))
-    models = models_on(shell, X, noiseless + colored(noise, draws))
-    return {"utility": np.array([utility_of(model, table, y) for model, table in models])}
 
 
 # Whole fits that are made to find the scale under every hypothesis, and their work, in entries of

@@ -27,7 +27,7 @@ from skleak.attacks import (
     PriorAttack,
     WhiteBoxAttributeInference,
 )
-from skleak.audit.games._game import Facts, Game, Task, fit_copy, named_attacks
+from skleak.audit.games._game import Facts, Game, Task, fit_copy
 from skleak.audit.games._levels import (
     FITS,
     LeveledGame,
@@ -39,7 +39,7 @@ from skleak.audit.games._levels import (
     seed_of,
 )
 from skleak.audit.games._trials import FittedReleases
-from skleak.audit.noise._mechanism import Trained, fitted_releases, noise_of_levels
+from skleak.audit.noise._mechanism import Trained, noise_of_levels
 from skleak.audit.tables._rates import (
     KnownSecret,
     Outcome,
@@ -289,16 +289,8 @@ class TabledGame(Game):
     design: SecretDesign
     subject: Any  # what is known of the secret
     estimates: bool = False  # numbers, whose errors are measured
-    # Names of attacks that are passed, by their class, and what messages about them begin with.
     _named: Mapping[type, str] = NAMES
-    _about = ""
     _chosen: Mapping[str, Any]  # attacks by name, those of ours as strings
-
-    def _choose(
-        self, task: Task, known: Sequence[str], default: Sequence[str]
-    ) -> Mapping[str, Any]:
-        words: dict[str, Any] = {"names": self._named, "kind": self.kind, "about": self._about}
-        return named_attacks(task, default, known=known, **words)
 
     def _designed(
         self, known: "Known", noise_scales: tuple[float, ...], *, compared: bool = True, **rest: Any
@@ -461,15 +453,13 @@ class SecretGame(LeveledGame, TabledGame):
             changed = with_attribute(table, index, column)
             return (changed if whole else public.transform(changed)), y
 
-        parameters = fitted_releases(
+        parameters = subject.fitted_releases(
             f"fits at noise scale {scale:g}",
-            task.estimator if whole else subject.model,
-            data,
             scale,
             noise.generate_state(n_games).astype(np.int64),
-            len(subject.noiseless),
-            subject.weights,
-            n_jobs=task.n_jobs,
+            task.n_jobs,
+            template=task.estimator if whole else None,
+            data=data,
         )
         return FittedReleases(parameters, targets, secrets)
 

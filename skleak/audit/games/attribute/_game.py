@@ -297,10 +297,24 @@ class PredictionsGame(_ColumnGame):
 
     def cells(self) -> dict[str, Cell]:
         """One training each."""
-        own = self.subject
-        known = (self._training, self.attacks, own.secrets, own.rare, self.estimates, self._where)
         numbers = range(self.design.n_releases)
-        return {release_key(number): (play_training, (*known, number)) for number in numbers}
+        return {release_key(k): (PredictionsGame._train, (self, k)) for k in numbers}
+
+    def _train(self, release: int) -> Outcome:
+        """Train a model, and let every attack ask it.
+
+        Returns ``correct`` and the log-odds of the rare value (NaN where an attack has none), or
+        ``errors`` of numbers, (n_attacks, n_targets), and ``utility``.
+        """
+        model, truth = self._training.fitted(release), self.subject.secrets
+        guesses, odds = _guesses(self.attacks, model, truth, self.subject.rare)
+        utility = np.array(utility_of(model, *self._where))
+        if not self.estimates:
+            right = np.stack([guess == truth for guess in guesses])
+            return {"correct": right, "odds": np.stack(odds), "utility": utility}
+        errors = np.stack([guess - truth for guess in guesses])
+        errors = np.nan_to_num(errors, nan=_FAR_OFF, posinf=_FAR_OFF, neginf=-_FAR_OFF)
+        return {"errors": np.clip(errors, -_FAR_OFF, _FAR_OFF), "utility": utility}
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Outcomes of every attack, from those of every model that was trained."""
@@ -431,31 +445,6 @@ def check_settings(task: Task) -> None:
             f"`bounds` must be 'all' or empty for {name}; got {asked!r}. There is {NO_BOUND}. "
             "Leave `bounds` out."
         )
-
-
-def play_training(
-    training: Training,
-    attacks: Mapping[str, Any],
-    truth: Array,
-    rare: Any,
-    estimates: bool,
-    where: tuple[Any, Array],
-    release: int,
-) -> Outcome:
-    """Train a model, and let every attack ask it.
-
-    Shapes: ``truth`` (n_targets,); returns ``correct`` and the log-odds of the ``rare`` value (NaN
-    where an attack has none), or ``errors`` of numbers, (n_attacks, n_targets), and ``utility``.
-    """
-    model = training.fitted(release)
-    guesses, odds = _guesses(attacks, model, truth, rare)
-    utility = np.array(utility_of(model, *where))
-    if not estimates:
-        right = np.stack([guess == truth for guess in guesses])
-        return {"correct": right, "odds": np.stack(odds), "utility": utility}
-    errors = np.stack([guess - truth for guess in guesses])
-    errors = np.nan_to_num(errors, nan=_FAR_OFF, posinf=_FAR_OFF, neginf=-_FAR_OFF)
-    return {"errors": np.clip(errors, -_FAR_OFF, _FAR_OFF), "utility": utility}
 
 
 def _guesses(

@@ -14,7 +14,7 @@ from skleak.adversary.knowledge import column_names, raw_column, take_rows
 from skleak.adversary.models import models_with
 from skleak.adversary.records import Records, row_codes
 from skleak.attacks import LikelihoodRatioMembership
-from skleak.audit.games._game import Cell, Facts, Game, Task
+from skleak.audit.games._game import RESERVED, Cell, Facts, Game, Task
 from skleak.audit.games._levels import (
     GAP,
     MOST_TRAININGS,
@@ -27,9 +27,11 @@ from skleak.audit.games._levels import (
 from skleak.audit.games._secret import check_bounds, success_bounds
 from skleak.audit.games._trials import SINGLE_GAMES, drawn_releases
 from skleak.audit.games.membership._release import (
+    ATTACKS,
     MembershipSubject,
     Release,
-    choose_membership_attacks,
+    attack_rules,
+    default_attacks,
     dp_success,
     normalized_losses,
     pair_test,
@@ -65,13 +67,16 @@ class _MembershipGame(Game):
     """Tell who was trained on."""
 
     kind = "membership"
+    _about, _arguments = " on membership", "X, y, X_reference, y_reference"
+    _reserved = (*RESERVED, "gap")
     design: MembershipDesign
     attacks: dict[str, Any]
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self.subject = subject = MembershipSubject(task)
-        rules, self.attacks = choose_membership_attacks(task, subject)
+        chosen = self._choose(task, ATTACKS, default_attacks(task, subject))
+        rules, self.attacks = attack_rules(chosen, task, subject)
         levels, bounds = subject.levels(task.noise_scales), _asked(task.bounds)
         if not task.drawn:
             subject.bound(levels, asked="dp" in bounds and task.bounds != "all")

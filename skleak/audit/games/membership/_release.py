@@ -27,7 +27,7 @@ from skleak.adversary.knowledge import take_rows
 from skleak.adversary.membership import PairTest, record_scores, removal_obstacle
 from skleak.adversary.models import Shell, models_with, shell_of
 from skleak.attacks import MembershipInference
-from skleak.audit.games._game import RESERVED, Task, fit_copy, named_attacks, own_copy
+from skleak.audit.games._game import Task, fit_copy, own_copy
 from skleak.audit.games._levels import (
     CALIBRATED,
     PublishedScale,
@@ -67,6 +67,7 @@ _CERTAIN = 50.0
 _SCORES = ("loss", "likelihood", "modified_entropy", "gradient_norm")
 # They learn from the other releases; "scale" where the noise scale follows the records.
 _LEARNING = ("likelihood_ratio", "robust", "scale")
+ATTACKS = (*_SCORES, *_LEARNING, "exact")
 _SMALLEST, _LARGEST = np.finfo(float).tiny, np.finfo(float).max
 # Streams of seeds of a release, beside those of noise levels in other audits.
 _MEMBERS, _TRAINING, _NOISE = range(10, 13)
@@ -341,23 +342,14 @@ def normalized_losses(
     return np.minimum(losses / max(usual, _SMALLEST), 1.0)
 
 
-def choose_membership_attacks(
-    task: Task, subject: MembershipSubject
+def attack_rules(
+    chosen: Mapping[str, Any], task: Task, subject: MembershipSubject
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Return how each attack guesses, and what scores or guesses, unfitted, by name.
 
     The rule is "score", "likelihood_ratio", "robust", "scale", "exact", or "own" of a ``predict``
     which was passed; those that only learn from other releases are their rule.
     """
-    chosen = named_attacks(
-        task,
-        _default(task, subject),
-        known=(*_SCORES, *_LEARNING, "exact"),
-        names={},
-        reserved=(*RESERVED, "gap"),
-        about=" on membership",
-        arguments="X, y, X_reference, y_reference",
-    )
     rules, made = {}, {}
     # Without enough reference records only the other releases can teach a threshold.
     enough = task.drawn or subject.prior * (subject.n_reference + 1) >= 1.0
@@ -375,7 +367,8 @@ def choose_membership_attacks(
     return rules, made
 
 
-def _default(task: Task, subject: MembershipSubject) -> list[str]:
+def default_attacks(task: Task, subject: MembershipSubject) -> list[str]:
+    """Names of the attacks that are played by default."""
     # Of two classes the modified entropy orders records as the loss does.
     several = subject.classifies and len(np.unique(subject.y)) > 2
     scores = ["loss", "modified_entropy"] if several else ["loss"]
