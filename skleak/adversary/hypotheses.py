@@ -325,7 +325,10 @@ def fit_public_model(
         preprocessing = estimator[:-1]
         if not _is_fitted(preprocessing):
             preprocessing = without_ledger(preprocessing).fit(table, y)
-    return PublicModel(preprocessing, noiseless(model), _declared_noise(model), covariance)
+    # Noise of the fitted model, or what an unfitted one promises.
+    declared = getattr(model, "noise_scale_", getattr(model, "noise_scale", 0.0))
+    noise = float(declared) if isinstance(declared, int | float | np.number) else np.nan
+    return PublicModel(preprocessing, noiseless(model), noise, covariance)
 
 
 def noiseless(estimator: Any) -> Any:
@@ -338,12 +341,6 @@ def noiseless(estimator: Any) -> Any:
     quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "verbose": 0}
     model.set_params(**{name: value for name, value in quiet.items() if name in known})
     return copy
-
-
-def _declared_noise(model: Any) -> float:
-    """Noise of the fitted model, or what an unfitted one promises."""
-    declared = getattr(model, "noise_scale_", getattr(model, "noise_scale", 0.0))
-    return float(declared) if isinstance(declared, int | float | np.number) else float("nan")
 
 
 def _is_fitted(estimator: Any) -> bool:
@@ -496,15 +493,6 @@ def check_smooth(
         raise AttackNotApplicableError(
             "The preprocessing is not smooth in the numeric attribute (it bins or clips it): the "
             "likeliest value is not unique. Pass the values to choose from in `values`."
-        )
-
-
-def check_seen(columns: IntArray) -> None:
-    """Check that the model sees the attribute, in the columns of `changed_columns`."""
-    if not len(columns):
-        raise AttackNotApplicableError(
-            "The preprocessing drops the attribute: every candidate value gives the same input to "
-            "the model, whose release does not depend on it. Keep the column in the pipeline."
         )
 
 

@@ -223,7 +223,10 @@ def _without_wrapper(
         best = LinearRegression() if model.regressor is None else clone(model.regressor)
     else:
         return None
-    inner = _with_last_step(learner.estimator, best)
+    inner = best
+    if isinstance(learner.estimator, Pipeline):
+        inner = clone(learner.estimator)
+        inner.steps[-1] = (inner.steps[-1][0], best)
     return replace(learner, estimator=inner, wrappers=(*learner.wrappers, name))
 
 
@@ -261,14 +264,6 @@ def _transformed_targets(
         return check_numbers("transformed y", values.ravel(), finite=True)
 
     return of(y), None if y_test is None else of(y_test)
-
-
-def _with_last_step(estimator: Any, model: Any) -> Any:
-    if not isinstance(estimator, Pipeline):
-        return model
-    other = clone(estimator)
-    other.steps[-1] = (other.steps[-1][0], model)
-    return other
 
 
 def _joined(outer: Pipeline, inner: Pipeline) -> Pipeline:

@@ -157,7 +157,10 @@ class ShadowScores:
             sums = [total[:, None, None] - part for total, part in zip(sums, own, strict=True)]
         zeros, counts, totals, squares = sums
         means = totals / np.maximum(counts, 1.0)
-        squares = _without_round_off(squares - counts * means**2, counts, self.apart)
+        # Zero where a difference is round-off.
+        squares = squares - counts * means**2
+        least = _NO_SPREAD * np.maximum(counts - 1.0, 1.0) * np.abs(self.apart).max(axis=0) ** 2
+        squares = np.where(squares > least, squares, 0.0)
         freedom = None
         if self.pooling is None:
             scales = np.sqrt(_variances(counts, squares, self.variance))
@@ -266,15 +269,6 @@ def _shares(zeros: FloatArray, counts: FloatArray) -> FloatArray:
     """Probabilities in (0, 1) of what was counted, of shape (n_sides, ..., n_targets)."""
     usual = (zeros.sum(-1, keepdims=True) + 0.5) / (counts.sum(-1, keepdims=True) + 1.0)
     return (zeros + _WEIGHT * usual) / (counts + _WEIGHT)
-
-
-def _without_round_off(squares: FloatArray, counts: FloatArray, apart: FloatArray) -> FloatArray:
-    """Return sums of squares (n_sides, ..., n_targets), zero where a difference is round-off.
-
-    `apart`, of shape (n_models, n_targets), are the scores in units of the largest one.
-    """
-    least = _NO_SPREAD * np.maximum(counts - 1.0, 1.0) * np.abs(apart).max(axis=0) ** 2
-    return np.where(squares > least, squares, 0.0)
 
 
 def _variances(counts: FloatArray, squares: FloatArray, variance: Variance) -> FloatArray:

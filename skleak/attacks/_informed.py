@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from skleak.adversary.hypotheses import (
     PublicModel,
     changed_columns,
-    check_seen,
     check_weights,
     dense_table,
     fit_public_model,
@@ -242,7 +241,9 @@ def reconstruct_known(missing: MissingGradient) -> FloatArray:
         ],
         axis=1,
     )
-    metric = _inverse_2x2(metric)
+    # Kept finite where one is singular (w = 0).
+    floor = 1e-13 * np.trace(metric, axis1=1, axis2=2)
+    metric = np.linalg.inv(metric + np.maximum(floor, 1e-300)[:, None, None] * np.eye(2))
     a = _likeliest_prediction(missing, seen, metric)
     gap = np.einsum("nij,nj->ni", metric, seen - _on_curve(missing, a)[0])
     gradient = missing.gradient - gap[:, :1] * missing.image_w - gap[:, 1:] * missing.image_e
@@ -298,12 +299,6 @@ def _crossing(
 def _along(vectors: FloatArray, w: FloatArray) -> FloatArray:
     """Products of rows, of shape (n,)."""
     return np.asarray(np.einsum("ij,ij->i", vectors, w))
-
-
-def _inverse_2x2(matrices: FloatArray) -> FloatArray:
-    """Inverse of symmetric positive matrices, kept finite where one is singular (w = 0)."""
-    floor = 1e-13 * np.trace(matrices, axis1=1, axis2=2)
-    return np.linalg.inv(matrices + np.maximum(floor, 1e-300)[:, None, None] * np.eye(2))
 
 
 def _on_curve(missing: MissingGradient, a: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -463,7 +458,12 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
         X = plain_table(encoded)
         tables = [plain_table(one) for one in rows]
         columns = changed_columns(take_rows(X, self.records_), tables)
-        check_seen(columns)
+        if not len(columns):
+            raise AttackNotApplicableError(
+                "The preprocessing drops the attribute: every candidate value gives the same input "
+                "to the model, whose release does not depend on it. Keep the column in the "
+                "pipeline."
+            )
         candidates = np.stack([dense_table(one[:, columns]) for one in tables], axis=1)
         self._columns, self._points = columns, candidates
         size = np.abs(candidates).max(axis=1)

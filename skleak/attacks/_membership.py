@@ -101,7 +101,8 @@ class MembershipAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Bas
             population for `prior`, where a model cannot be trained, for invalid weights, and for
             an estimator that was fitted with weights where none are given.
         """
-        self._forget()
+        for name in [name for name in vars(self) if name.endswith("_")]:  # of an earlier fit
+            delattr(self, name)
         weights = sample_weight, reference_sample_weight
         candidates, reference = known_records(X, y, X_reference, y_reference, weights)
         self._learn(candidates, reference)
@@ -111,11 +112,6 @@ class MembershipAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Bas
     @abstractmethod
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         """Learn from candidates and, where there are any, reference records."""
-
-    def _forget(self) -> None:
-        """Remove what an earlier fit has set."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that records may be sparse, too."""

@@ -187,21 +187,19 @@ def seed_of(entropy: list[int], level: int, stream: int) -> np.random.SeedSequen
 
 
 def noise_levels(
-    noise_scales: Any,
-    model: Any,
-    X: Any,
-    y: Array,
-    sample_weight: FloatArray | None,
-    persons: Any = None,
+    noise_scales: Any, model: Any, X: Any, y: Array, weights: Mapping[str, Any]
 ) -> tuple[float, ...]:
-    """Noise levels of an audit, ascending; by default that of the model, 0 where it adds none."""
+    """Noise levels of an audit, ascending; by default that of the model, 0 where it adds none.
+
+    ``weights`` are further keywords of `fit`.
+    """
     if noise_scales is None:
         own = last_step(model).get_params(deep=False)
         noise_scales = own.get("noise_scale", 0.0)
         if is_private_sgd(model):
             noise_scales = noise_multiplier(model, X, y)
         if not np.isscalar(noise_scales):
-            fitted = clone(model).fit(X, y, **weight_argument(model, sample_weight, persons))
+            fitted = clone(model).fit(X, y, **weights)
             noise_scales = last_step(fitted).noise_scale_
     levels = np.unique(np.asarray(noise_scales, dtype=np.float64))
     if not levels.size or not np.all((levels >= 0.0) & np.isfinite(levels)):

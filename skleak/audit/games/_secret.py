@@ -392,8 +392,9 @@ class SecretGame(LeveledGame, TabledGame):
         self._chosen = self._choose(task, known, default)
         equal = not subject.noise.reads_data
         bounds = check_bounds(task.bounds, equal_noise=equal, seconds=self._seconds)
-        trained = (subject.model, subject.X, subject.y, subject.weights)
-        scales = noise_levels(task.noise_scales, *trained, task.persons)
+        weights = weight_argument(subject.model, subject.weights, task.persons)
+        known_fit = (subject.model, subject.X, subject.y, weights)
+        scales = noise_levels(task.noise_scales, *known_fit)
         n_releases = int(task.n_releases)
         # Games of each target with drawn secrets, where each takes a fit.
         most = -(-_FITTED_GAMES // len(subject.targets))

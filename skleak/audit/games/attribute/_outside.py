@@ -137,7 +137,7 @@ class OutsideGame(AttributeGame):
         learnt = _some(self._n_all, _LEARNT, entropy, _OTHERS)
         rows = outside.records.at(learnt).together()
         self._part = len(learnt) < self._n_all
-        subject = study(task, outside, entropy, learnt, rows)
+        subject = study(task, entropy, learnt, rows)
         super().__init__(replace(task, releases="simulated", table=rows.table, y=rows.y), subject)
 
     def _offered(self, task: Task, model: Any) -> tuple[list[str], list[str]]:
@@ -214,13 +214,13 @@ def _check(task: Task) -> None:
         )
 
 
-def study(
-    task: Task, outside: Outside, entropy: list[int], learnt: IntArray, rows: RawRows
-) -> OutsideSubject:
+def study(task: Task, entropy: list[int], learnt: IntArray, rows: RawRows) -> OutsideSubject:
     """Fit the model without noise, by passes over all records, and study who is attacked.
 
     The `rows` in memory, from which imputation learns, are those at the positions `learnt`.
     """
+    outside = task.outside
+    assert outside is not None
     X, y, weights = outside.given
     own = last_step(task.estimator)
     check_weights_known(own, weighted=weights is not None)

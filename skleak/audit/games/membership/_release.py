@@ -299,10 +299,10 @@ class MembershipSubject:
 
     def levels(self, noise_scales: Any) -> tuple[float, ...]:
         """Noise levels of an audit of membership, ascending."""
-        data = self.X, self.y
-        levels = noise_levels(noise_scales, self.trained, *data, self.weights, self.persons)
+        data, weights = (self.X, self.y), self.weight_argument()
+        levels = noise_levels(noise_scales, self.trained, *data, weights)
         if not self.has_noise and levels[-1] > 0.0:
-            model = last_step(clone(self.trained).fit(*data, **self.weight_argument()))
+            model = last_step(clone(self.trained).fit(*data, **weights))
             if not hasattr(model, "coef_"):
                 refuse_noise(model)
         return levels
