@@ -24,7 +24,7 @@ from skleak.adversary.knowledge import (
     remember_columns,
     resolve_records,
 )
-from skleak.adversary.numbers import NumberPrior, chebyshev_nodes, maximize, posterior_mean
+from skleak.adversary.numbers import NumberPrior, chebyshev_nodes, maximize
 from skleak.adversary.records import reference_table, stack_records, stack_targets
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics.scores import attack_success
@@ -358,7 +358,7 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
         """Numbers from scores at nodes: likeliest, or with a density means of the posterior."""
         low, high = self._ends
         if self._density is not None:
-            return posterior_mean(scores, low, high, self._density)
+            return self._density.posterior_mean(scores, low, high)
         n_releases, n_targets, n_nodes = scores.shape
         flat = scores.reshape(-1, n_nodes)
         best = np.empty(len(flat))

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skleak.adversary.hypotheses import PublicModel, below, fit_public_model, is_linear
+from skleak.adversary.hypotheses import PublicModel, below, is_linear
 from skleak.adversary.knowledge import (
     Population,
     Secret,
@@ -22,25 +22,8 @@ from skleak.adversary.knowledge import (
     with_attribute,
 )
 from skleak.adversary.membership import finite, norms_by, unwrapped
-from skleak.adversary.models import (
-    Shell,
-    count_releases,
-    fit_shell,
-    is_model,
-    models_on,
-    models_with,
-    read_releases,
-    rows_for,
-)
-from skleak.adversary.numbers import (
-    HELD_OUT,
-    N_NODES,
-    chebyshev_nodes,
-    grid_mean,
-    is_smooth,
-    number_prior,
-    prior_grid,
-)
+from skleak.adversary.models import Shell, count_releases, is_model, read_releases
+from skleak.adversary.numbers import HELD_OUT, N_NODES, chebyshev_nodes, is_smooth, number_prior
 from skleak.adversary.records import Records, row_codes
 from skleak.attacks._attribute import AttributeAttack, SomeTargets
 from skleak.exceptions import AttackNotApplicableError
@@ -202,7 +185,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         if has_missing(y):
             raise ValueError("`y` must not hold missing values; drop those records first.")
         weighted = weights is not None
-        model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=weighted)
+        model = PublicModel.of(self.estimator, table, y, any_covariance=True, weighted=weighted)
         self._index, self._rows, asked = secret.index, self._units.rows, self._candidates
         self._density = None
         if secret.numeric:
@@ -249,11 +232,11 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         else:
             shell = self._shell()
             parameters = read_releases(released, shell.n_parameters).parameters
-            models = list(models_with(shell, parameters))
+            models = list(shell.models_with(parameters))
         return models, len(models), single
 
     def _shell(self) -> Shell:
-        return fit_shell(self._model, self._encoded[0], self._y, self._weights)
+        return Shell.fit(self._model, self._encoded[0], self._y, self._weights)
 
     def _scores(self, releases: Any, rows: slice) -> FloatArray:
         if isinstance(releases, list):
@@ -283,9 +266,9 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         asked, p = self._units.rows, parameters.shape[2]
         pairs = np.repeat(parameters[rows], self._units.sizes, axis=1).reshape(-1, p)
         answers = self._answers_each(shell, pairs, queries)
-        judges: Iterable[tuple[Any, Any]] = ((model, None) for model in models_with(shell, pairs))
+        judges: Iterable[tuple[Any, Any]] = ((model, None) for model in shell.models_with(pairs))
         if self._compares(shell.model):
-            judges = models_on(shell, self._of_judges(self._encoded[0]), pairs)
+            judges = shell.models_on(self._of_judges(self._encoded[0]), pairs)
         scores = [
             self._judged(judge, table, answers[None, g], asked[[g % len(asked)]])
             for g, (judge, table) in enumerate(judges)
@@ -298,11 +281,11 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         which = np.arange(len(pairs))[:, None] % len(asked)
         places = which + np.arange(own.shape[0] // len(self._rows)) * len(self._rows)
         records = np.broadcast_to(asked[which], places.shape)
-        seen = None if self.criterion == "gradient" else rows_for(shell, own, places, pairs)
+        seen = None if self.criterion == "gradient" else shell.rows_for(own, places, pairs)
         if seen is not None:
             answers = self._answers(*seen, records.ravel(), codes)
             return answers.reshape(*places.shape, *answers.shape[1:])
-        asked_of = zip(models_with(shell, pairs), places, records, strict=True)
+        asked_of = zip(shell.models_with(pairs), places, records, strict=True)
         return np.stack([self._answers(m, take_rows(own, at), i, codes) for m, at, i in asked_of])
 
     def _about(self, targets: IntArray) -> Self:
@@ -431,7 +414,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         """Guesses (..., n_rows) from scores (..., n_rows, n_points) at the points of the grid."""
         points = self._grid
         if self._density is not None:
-            found = grid_mean(scores.reshape(-1, *points.shape), points, self._density)
+            found = self._density.grid_mean(scores.reshape(-1, *points.shape), points)
             return found.reshape(scores.shape[:-1])
         # Scores of steps have many largest values: the middle of these.
         best = scores >= scores.max(axis=-1, keepdims=True)
@@ -442,7 +425,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         """Values of a number at which a model that is not smooth is asked, (n_rows, n_points)."""
         n_points = int(np.clip(_POINTS // len(self._rows), _FEWEST, _MOST))
         if self._density is not None:
-            return prior_grid(self._density, n_points)
+            return self._density.grid(n_points)
         low, high = self._ends
         return np.linspace(low, high, n_points, axis=1)
 

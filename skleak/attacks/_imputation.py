@@ -9,7 +9,7 @@ from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 from sklearn.utils.metaestimators import available_if
 
-from skleak.adversary.hypotheses import fit_public_model
+from skleak.adversary.hypotheses import PublicModel
 from skleak.adversary.knowledge import (
     TARGET_INDEX,
     Population,
@@ -21,7 +21,7 @@ from skleak.adversary.knowledge import (
     secret_of,
     store_parameters,
 )
-from skleak.adversary.models import check_each, count_releases, models_with
+from skleak.adversary.models import check_each, count_releases
 from skleak.adversary.numbers import number_prior
 from skleak.attacks._attribute import AttributeAttack, has_posterior
 from skleak.attacks._black_box import BlackBoxAttributeInference, evenly, preprocessed
@@ -355,7 +355,7 @@ class CombinedAttributeInference(AttributeAttack):
         ).fit(everyone.table, everyone.y, sample_weight=weights)
         if self._refers:
             weighted = {"any_covariance": True, "weighted": weights is not None}
-            box._model = fit_public_model(self.estimator, table, y, **weighted)
+            box._model = PublicModel.of(self.estimator, table, y, **weighted)
             box._encoded = [preprocessed(box._model, query) for query in box._raw]
         if self.numeric_:
             self._impute_numbers(everyone, asked)
@@ -402,7 +402,7 @@ class CombinedAttributeInference(AttributeAttack):
             return np.stack([about(model)[:n] for model in releases[rows]])
         shell, parameters = releases
         own = parameters[rows].reshape(-1, parameters.shape[2])
-        found = [about(m)[k % n] for k, m in enumerate(models_with(shell, own))]
+        found = [about(m)[k % n] for k, m in enumerate(shell.models_with(own))]
         return np.reshape(found, (-1, n, *np.shape(found[0])))
 
     def _likeliest(self, scores: FloatArray) -> FloatArray:

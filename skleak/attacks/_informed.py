@@ -14,7 +14,6 @@ from skleak.adversary.hypotheses import (
     changed_columns,
     check_weights,
     dense_table,
-    fit_public_model,
     plain_table,
 )
 from skleak.adversary.knowledge import (
@@ -446,7 +445,7 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
                 "be closest to. Use InformedReconstruction for the whole record as the model sees "
                 "it, WhiteBoxAttributeInference for the quantity, or pass `values`."
             )
-        model = fit_public_model(self.estimator, table, y, weighted=weights is not None)
+        model = PublicModel.of(self.estimator, table, y, weighted=weights is not None)
         encoded = model.transform(table)
         self._objective = objective_of(model, encoded, y, weights)
         self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
@@ -671,7 +670,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
         self.records_ = resolve_records(self.records, table.shape[0])
         weights = check_weights(sample_weight, table)
         weighted = weights is not None
-        model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=weighted)
+        model = PublicModel.of(self.estimator, table, y, any_covariance=True, weighted=weighted)
         if not getattr(model.template, "fit_intercept", True):
             raise AttackNotApplicableError(
                 "Without an intercept the record's gradient gives its direction but not its "

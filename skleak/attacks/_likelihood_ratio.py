@@ -12,13 +12,7 @@ from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary.hypotheses import (
-    PublicModel,
-    encoding_error,
-    fit_public_model,
-    last_step,
-    warn_of_mismatch,
-)
+from skleak.adversary.hypotheses import PublicModel, encoding_error, last_step, warn_of_mismatch
 from skleak.adversary.knowledge import as_column, as_table, resolve_records, store_parameters
 from skleak.adversary.membership import (
     PairTest,
@@ -185,7 +179,7 @@ class LikelihoodRatioMembership(ShadowAttack):
         table = candidates.X if sparse.issparse(candidates.X) else as_table(candidates.X)
         y, weights = as_column(candidates.y, table), candidates.weights
         self.method_, self.records_ = "exact", persons.first
-        model = fit_public_model(self.estimator, table, y, weighted=weights is not None)
+        model = PublicModel.of(self.estimator, table, y, weighted=weights is not None)
         self._test = test = _with_and_without(model, table, y, persons, weights)
         self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
         pair = test.own + test.steps, np.broadcast_to(test.own, test.steps.shape)

@@ -10,11 +10,9 @@ from skleak.adversary.hypotheses import (
     PublicModel,
     changed_rows,
     changed_values,
-    check_smooth,
     closed_form_encodings,
     closed_form_shapes,
     encoding_error,
-    fit_public_model,
     noiseless,
     refit_encodings,
     warn_of_mismatch,
@@ -154,13 +152,13 @@ class WhiteBoxAttributeInference(AttributeAttack):
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         self._weights, secret = weights, everyone.secret
-        model = fit_public_model(
+        model = PublicModel.of(
             self.estimator, table, y, any_covariance=True, weighted=weights is not None
         )
         self.noise_scale_ = model.noise_scale
         self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
         if self.numeric_ and not secret.is_target:
-            check_smooth(model, table, self.records_, secret.index, self._candidates)
+            model.check_smooth(table, self.records_, secret.index, self._candidates)
         known = model, table, y, secret.index
         self.encodings_, self._shaped = self._encode(*known, self._candidates)
         self._noise = NoiseShape.of(model.noise_covariance, self.encodings_.shape[-1])

@@ -22,7 +22,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from skleak.adversary.hypotheses import last_step, weight_argument
 from skleak.adversary.knowledge import as_table, take_rows
-from skleak.adversary.models import Shell, models_on
+from skleak.adversary.models import Shell
 from skleak.audit.games._game import FALSE_ALARMS, Cell, Game, unequal_columns
 from skleak.audit.noise._mechanism import colored
 from skleak.audit.tables._rates import Outcome, cell_key
@@ -238,7 +238,7 @@ class Releases:
         """
         draws = np.random.default_rng(seed).normal(size=(n_releases, len(self.noiseless)))
         (X, y), parameters = self.where, self.noiseless + colored(noise, draws)
-        models = models_on(self.shell, X, parameters)
+        models = self.shell.models_on(X, parameters)
         return {"utility": np.array([utility_of(model, table, y) for model, table in models])}
 
 

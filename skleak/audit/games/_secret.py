@@ -8,15 +8,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone, is_classifier
 
-from skleak.adversary.hypotheses import (
-    PublicModel,
-    adds_noise,
-    fit_public_model,
-    last_step,
-    weight_argument,
-)
+from skleak.adversary.hypotheses import PublicModel, adds_noise, last_step, weight_argument
 from skleak.adversary.knowledge import TARGET_INDEX, raw_column, with_attribute
-from skleak.adversary.models import fit_shell
+from skleak.adversary.models import Shell
 from skleak.attacks import (
     BlackBoxAttributeInference,
     CombinedAttributeInference,
@@ -473,7 +467,7 @@ class SecretGame(LeveledGame, TabledGame):
             # Classes by number: strings take long to compare.
             _, codes = np.unique(np.concatenate([labels, y]), return_inverse=True)
             labels, y = codes[: len(labels)], codes[len(labels) :]
-        shell = fit_shell(subject.public, subject.X, labels, subject.weights)
+        shell = Shell.fit(subject.public, subject.X, labels, subject.weights)
         return Releases(shell, subject.noiseless, self._noise, (X, y), labels)
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
@@ -539,7 +533,7 @@ def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:
 
 def fit_quietly(task: Task) -> tuple[Any, dict[str, Any]]:
     """Fit the model without noise, and return it beside what any subject holds of its training."""
-    public = fit_public_model(task.estimator, task.table, task.y, any_covariance=True)
+    public = PublicModel.of(task.estimator, task.table, task.y, any_covariance=True)
     X = public.transform(task.table)
     weights = weight_argument(public.template, task.sample_weight)
     fitted = clone(public.template).fit(X, task.y, **weights)

@@ -9,11 +9,7 @@ import numpy as np
 
 from skleak.adversary.hypotheses import ignoring_mismatches
 from skleak.adversary.numbers import NumberEncodings
-from skleak.attacks import (
-    CombinedAttributeInference,
-    ImputationAttack,
-    PriorAttack,
-)
+from skleak.attacks import CombinedAttributeInference, ImputationAttack, PriorAttack
 from skleak.audit.noise._mechanism import ShapedNoise, colored
 from skleak.audit.tables._rates import Found, Outcome
 from skleak.utils._blocks import row_blocks

@@ -86,11 +86,7 @@ from skleak.audit.games._trials import (
     play_errors,
     ranks_value,
 )
-from skleak.audit.games.attribute._subject import (
-    AttributeSubject,
-    known_column,
-    study,
-)
+from skleak.audit.games.attribute._subject import AttributeSubject, known_column, study
 from skleak.audit.noise._mechanism import ShapedNoise, UnequalPairs
 from skleak.audit.tables._rates import Found, Outcome, cell_key, release_key
 from skleak.exceptions import AttackNotApplicableError

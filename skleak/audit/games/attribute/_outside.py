@@ -34,7 +34,7 @@ from skleak.adversary.knowledge import (
     resolve_records,
     without_attribute,
 )
-from skleak.adversary.models import shell_of
+from skleak.adversary.models import Shell
 from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
 from skleak.audit.games._game import Facts, Outside, Task, codes_of
 from skleak.audit.games._levels import SAMPLE, UNCOUNTED_OUTSIDE, Releases, goal_of
@@ -151,7 +151,7 @@ class OutsideGame(AttributeGame):
 
     def _measured(self) -> Releases:
         X, y = self._where
-        shell = shell_of(self.subject.fitted)
+        shell = Shell.of(self.subject.fitted)
         return Releases(shell, self.subject.noiseless, self._noise, (X, y), self.task.y)
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:

@@ -8,13 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skleak.adversary.hypotheses import (
-    changed_columns,
-    exact_slope,
-    last_step,
-    model_parameters,
-    plain_table,
-)
+from skleak.adversary.hypotheses import changed_columns, last_step, model_parameters, plain_table
 from skleak.adversary.knowledge import (
     MAX_VALUES,
     Population,
@@ -380,8 +374,8 @@ def _quantity(
         away = np.linalg.norm(points[:, 1:3] - points[:, :1], axis=2)
         shared["unit_distances"] = away.max(axis=1)
     if public.has_closed_form and not task.refit_preprocessing and not secret.is_target:
-        place = (public, table, rows, secret.index, secret.column)
-        slope = exact_slope(unit_state(fitted), *place)
+        place = (table, rows, secret.index, secret.column)
+        slope = public.exact_slope(unit_state(fitted), *place)
     posterior = PosteriorMeanReconstruction._sharing(white_box, task.prior, table, task.y)
     shared["posterior"] = posterior
     if not shared["uncounted"]:

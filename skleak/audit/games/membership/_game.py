@@ -11,7 +11,6 @@ import pandas as pd
 
 from skleak.adversary.hypotheses import encoding_error, last_step
 from skleak.adversary.knowledge import column_names, raw_column, take_rows
-from skleak.adversary.models import models_with
 from skleak.adversary.records import Records, row_codes
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit.games._game import RESERVED, Cell, Facts, Game, Task
@@ -270,7 +269,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
         """Ask each released model about one target drawn at random, and say if it was a member."""
         said, member, width = list[Any](), list[bool](), self._known[0].shape[2]
         for targets, secrets, released in drawn_releases(self._known, noise, n, seed, width):
-            said += map(ask, models_with(self.releases.shell, released), targets.tolist())
+            said += map(ask, self.releases.shell.models_with(released), targets.tolist())
             member += (secrets == 1).tolist()
         return np.array(said), np.array(member)
 

@@ -25,7 +25,7 @@ from skleak.adversary.hypotheses import (
 )
 from skleak.adversary.knowledge import take_rows
 from skleak.adversary.membership import PairTest, record_scores, removal_obstacle
-from skleak.adversary.models import Shell, models_with, shell_of
+from skleak.adversary.models import Shell
 from skleak.attacks import MembershipInference
 from skleak.audit.games._game import Task, fit_copy, own_copy
 from skleak.audit.games._levels import (
@@ -274,7 +274,7 @@ class MembershipSubject:
         fitted = noiseless(self.trained).fit(self.X, self.y, **weights)
         own = model_parameters(fitted)
         if not self.obstacle:
-            self.state, self.shell = fitted._confidential_state(), shell_of(fitted)
+            self.state, self.shell = fitted._confidential_state(), Shell.of(fitted)
         noise = NoiseShape.of(getattr(self.trained, "noise_covariance", "isotropic"), len(own))
         if noise.reads_data:
             noise = shape_of_fit(noise, fitted)
@@ -508,7 +508,7 @@ class Release:
             # The same at every level.
             draws = np.random.default_rng(self._noise).normal(size=len(parameters))
             shell = Shell(last_step(fitted), len(parameters))
-            noisy = next(models_with(shell, (parameters + level * draws)[None]))
+            noisy = next(shell.models_with((parameters + level * draws)[None]))
             yield fitted, behind(getattr(fitted, "steps", ())[:-1], noisy)
 
     def _fit(self, estimator: Any) -> Any:
