@@ -17,7 +17,7 @@ two counts is learnt from the shadow models: they are attacked in turn by what t
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import expit, gammaln, log_ndtr, logit, ndtri
@@ -542,6 +542,36 @@ def _means(likelihood: FloatArray, trained_on: BoolArray) -> FloatArray:
     number = sides.sum(axis=1)
     total = np.where(sides, likelihood, 0.0).sum(axis=1)
     return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+@dataclass(frozen=True)
+class LikelihoodRatios:
+    """Likelihoods of records under a model over those that are usual of them. Confidential."""
+
+    probabilistic: bool
+    scale: float  # of residuals
+    interpolation: float  # see `usual_likelihoods`
+    usual: FloatArray  # (n,)
+
+    @classmethod
+    def of(
+        cls,
+        scores: FloatArray,
+        trained_on: BoolArray,
+        probabilistic: bool,
+        interpolation: float | None = None,
+    ) -> Self:
+        """From reference models, (n_models, n) each; None learns the interpolation from them."""
+        scale = 1.0 if probabilistic else residual_scale(scores, trained_on)
+        likelihood = likelihoods(scores, probabilistic, scale)
+        if interpolation is None:
+            interpolation = interpolation_of(likelihood, trained_on)
+        usual = usual_likelihoods(likelihood, trained_on, interpolation)
+        return cls(probabilistic, scale, interpolation, usual)
+
+    def under(self, scores: FloatArray) -> FloatArray:
+        """Ratios under models of which the scores (..., n) are given, likewise."""
+        return likelihoods(scores, self.probabilistic, self.scale) / self.usual
 
 
 def dominated_shares(ratios: FloatArray, population: FloatArray, gamma: float) -> FloatArray:

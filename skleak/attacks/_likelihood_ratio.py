@@ -24,15 +24,7 @@ from skleak.adversary.membership import (
 )
 from skleak.adversary.models import ReleaseKind, Releases, read_releases
 from skleak.adversary.records import Records
-from skleak.adversary.shadow import (
-    Pooling,
-    ShadowScores,
-    dominated_shares,
-    interpolation_of,
-    likelihoods,
-    residual_scale,
-    usual_likelihoods,
-)
+from skleak.adversary.shadow import LikelihoodRatios, Pooling, ShadowScores, dominated_shares
 from skleak.attacks._membership import ShadowAttack
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.removal import removal_steps
@@ -532,14 +524,10 @@ class RobustMembershipInference(ShadowAttack):
         reference_rank(self.prior, len(others))  # raises where there are too few
         asked = np.concatenate([self.records_, others])
         self._shadows = self._train(candidates, reference, asked, offline=offline)
-        scores, trained_on = self._shadows
-        self._scale = 1.0 if self._probabilistic else residual_scale(scores, trained_on)
-        likelihood = likelihoods(scores, self._probabilistic, self._scale)
-        self.interpolation_ = interpolation_of(likelihood, trained_on)
-        if self.interpolation != "auto":
-            self.interpolation_ = float(self.interpolation)
-        self._usual = usual_likelihoods(likelihood, trained_on, self.interpolation_)
-        self.usual_likelihoods_ = self._usual[: len(self.records_)]
+        own = None if self.interpolation == "auto" else float(self.interpolation)
+        self._likelihoods = LikelihoodRatios.of(*self._shadows, self._probabilistic, own)
+        self.interpolation_ = self._likelihoods.interpolation
+        self.usual_likelihoods_ = self._likelihoods.usual[: len(self.records_)]
         self._gamma, self._prior = float(self.gamma), float(self.prior)
 
     def _ratios(self, released: Any) -> tuple[FloatArray, FloatArray, bool]:
@@ -547,7 +535,7 @@ class RobustMembershipInference(ShadowAttack):
         check_is_fitted(self, "records_")
         scores, single = self._scores_of(released)
         n = len(self.records_)
-        ratios = likelihoods(scores, self._probabilistic, self._scale) / self._usual
+        ratios = self._likelihoods.under(scores)
         return ratios[:, :n], ratios[:, n:], single
 
     def decision_function(self, released: Any) -> FloatArray:

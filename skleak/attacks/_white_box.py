@@ -17,13 +17,7 @@ from skleak.adversary.hypotheses import (
     refit_encodings,
     warn_of_mismatch,
 )
-from skleak.adversary.knowledge import (
-    TARGET_INDEX,
-    Population,
-    Secret,
-    read_secret,
-    store_parameters,
-)
+from skleak.adversary.knowledge import Population, Secret, read_secret, store_parameters
 from skleak.adversary.membership import check_rate
 from skleak.adversary.models import (
     ReleaseKind,
@@ -159,7 +153,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
         self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
         if self.numeric_ and not secret.is_target:
             model.check_smooth(table, self.records_, secret.index, self._candidates)
-        known = model, table, y, secret.index
+        known = model, table, y, secret
         self.encodings_, self._shaped = self._encode(*known, self._candidates)
         self._noise = NoiseShape.of(model.noise_covariance, self.encodings_.shape[-1])
         # Where noise of a given covariance is isotropic; the encodings themselves elsewhere.
@@ -184,26 +178,26 @@ class WhiteBoxAttributeInference(AttributeAttack):
         return read_secret(table, y, self.attribute, self.values)
 
     def _encode(
-        self, model: PublicModel, table: Any, y: Array, index: int, candidates: Array
+        self, model: PublicModel, table: Any, y: Array, secret: Secret, candidates: Array
     ) -> tuple[FloatArray, ShapedHypotheses | None]:
         """Encode every candidate, (n_values,) or (n_values, n_targets), of every target."""
         covariance, targets, weights = model.noise_covariance, self._units, self._weights
         isotropic = isinstance(covariance, str) and covariance == "isotropic"
         fitted = isinstance(covariance, str) and covariance in ("curvature", "minimax")
-        self._check_encoded(covariance, fitted, isotropic, index == TARGET_INDEX)
+        self._check_encoded(covariance, fitted, isotropic, secret.is_target)
         shape = len(targets), len(candidates)
         if self.refit_preprocessing:
-            change = changed_values(table, y, targets, index, candidates)
+            change = changed_values(table, y, targets, secret.index, candidates)
             return refit_encodings(
                 noiseless(self.estimator), change, shape, self.n_jobs, weights
             ), None
         X = model.transform(table)
-        if index == TARGET_INDEX:
+        if secret.is_target:
             if model.has_closed_form and getattr(model.template, "reweighting", None) is None:
                 return self._encode_targets(model, X, y, candidates), None
-            change = changed_values(X, y, targets, index, candidates)
+            change = changed_values(X, y, targets, secret.index, candidates)
             return refit_encodings(model.template, change, shape, self.n_jobs, weights), None
-        rows = model.candidate_rows(table, targets.rows, index, candidates)
+        rows = model.candidate_rows(table, targets.rows, secret.index, candidates)
         if not model.has_closed_form:
             change = changed_rows(X, y, targets, rows)
             return refit_encodings(model.template, change, shape, self.n_jobs, weights), None

@@ -203,6 +203,7 @@ RESERVED = ("bounds", "noiseless", "utility")
 # Stream of the seeds of a training that was left to chance, beside those of the games.
 _LEARNER = 20
 _LARGEST_SEED = 2**31 - 1
+_MOST_TRAININGS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -459,6 +460,11 @@ class Game(ABC):
             return math.nan if found is None else float(found.max())
 
         return search_noise(largest, limit, start)
+
+    @property
+    def few_releases(self) -> range:
+        """Trainings in which the utility at a noise scale is measured that is no level."""
+        return range(min(self.design.n_releases, _MOST_TRAININGS))
 
     def utility_at(self, noise: float) -> float:
         """Score of released models at any noise scale; NaN where it is not known."""

@@ -177,8 +177,6 @@ def _kept(multiplier: float, rate: float, n_steps: int, sampling: str) -> SGDGua
 
 # Streams of seeds at every noise level; 2 are the checks of the noise, and a sample is that of all.
 GAMES, UTILITY, GAP, SAMPLE, FITS, SMALLEST, RECORDS = 0, 1, 3, 4, 5, 6, 7
-# Trainings in which the utility at a noise scale is measured that is no level.
-MOST_TRAININGS = 20
 
 
 def seed_of(entropy: list[int], level: int, stream: int) -> np.random.SeedSequence:
@@ -267,6 +265,10 @@ class LeveledGame(Game):
     # By noise level what games are played with in place of that noise, where fits are.
     _fits: Mapping[float, Any] = {}
 
+    def seed(self, level: int, stream: int) -> np.random.SeedSequence:
+        """Seed of one stream at the noise level of that number."""
+        return seed_of(self._entropy, level, stream)
+
     def games(self, scale: float, noise: Any, seed: np.random.SeedSequence) -> Mapping[str, Cell]:
         """Return the cells of one noise level: all attacks, and bounds where there are any.
 
@@ -280,10 +282,10 @@ class LeveledGame(Game):
         releases, n_releases = self.releases, self.design.n_releases
         for k, scale in enumerate(self.design.noise_scales):
             noise = releases.noise[scale]
-            played, seed = self._fits.get(scale, noise), seed_of(self._entropy, k, GAMES)
+            played, seed = self._fits.get(scale, noise), self.seed(k, GAMES)
             for name, cell in self.games(scale, played, seed).items():
                 cells[cell_key(scale, name)] = cell
-            seed = seed_of(self._entropy, k, UTILITY)
+            seed = self.seed(k, UTILITY)
             known = (releases, noise, n_releases, seed)
             cells[cell_key(scale, "utility")] = (Releases.utility, known)
         quiet = np.zeros(len(releases.noiseless))
@@ -294,7 +296,7 @@ class LeveledGame(Game):
         """Mean score at any noise scale, with noise as it is stated."""
         own, shape = self.releases, self.subject.noise
         unit = np.ones(len(own.noiseless)) if shape.is_identity else shape.matrix_root
-        seed = seed_of(self._entropy, 0, SMALLEST)
+        seed = self.seed(0, SMALLEST)
         played = own.utility(noise * unit, self.design.n_releases, seed)
         return float(played["utility"].mean())
 
@@ -404,22 +406,35 @@ class PublishedScale:
             found[k] = self.rung(objective.take(other), left)
         return found
 
-    def with_values(
-        self, targets: Persons, values: Callable[[Objective, slice, int], Objective], n_values: int
+    def with_targets(self, persons: Persons, numbers: FloatArray) -> FloatArray:
+        """Scales with each number as the target of each person, (n_persons, n_values)."""
+
+        def change(objective: Objective, places: slice, m: int) -> Objective:
+            y = objective.y.copy()
+            y[persons.rows[places]] = numbers[m]
+            return replace(objective, y=y, reweights=np.ones(len(y)))
+
+        return self._with_values(persons, change, len(numbers))
+
+    def with_rows(self, persons: Persons, tables: Any) -> FloatArray:
+        """Scales with the rows of each table in the place of those of each person, likewise."""
+
+        def change(objective: Objective, places: slice, m: int) -> Objective:
+            new = take_rows(tables[m], np.arange(places.start, places.stop))
+            dense = new.toarray() if sparse.issparse(new) else np.asarray(new, dtype=float)
+            ones = np.ones(len(objective.y))
+            return replace(objective.with_record(persons.rows[places], dense), reweights=ones)
+
+        return self._with_values(persons, change, len(tables))
+
+    def _with_values(
+        self, persons: Persons, change: Callable[[Objective, slice, int], Objective], n_values: int
     ) -> FloatArray:
-        """Scales with each value of each target, (n_targets, n_values)."""
-        objective, found = self.objective, np.empty((len(targets), n_values))
-        for k, ends in enumerate(pairwise(targets.starts)):
+        objective, found = self.objective, np.empty((len(persons), n_values))
+        for k, ends in enumerate(pairwise(persons.starts)):
             for m in range(n_values):
-                found[k, m] = self.rung(values(objective, slice(*ends), m), self.persons)
+                found[k, m] = self.rung(change(objective, slice(*ends), m), self.persons)
         return found
-
-
-def replaced_target(objective: Objective, rows: IntArray, value: float) -> Objective:
-    """Return the objective with another target of some records."""
-    y = objective.y.copy()
-    y[rows] = value
-    return replace(objective, y=y, reweights=np.ones(len(y)))
 
 
 def in_one_channel(
@@ -438,15 +453,3 @@ def in_one_channel(
     ratio = np.where(np.isnan(scales) | (scales == 0.0), 1.0, noise_scale / scales)
     apart = (_FAR * noise_scale * steps)[:, :, None]
     return np.concatenate([encodings * ratio[:, :, None], apart], axis=2), same
-
-
-def rows_with(tables: Any, rows: IntArray) -> Callable[..., Objective]:
-    """Return what puts some rows of the m-th of some tables in their places, ``rows``, of all."""
-
-    def change(objective: Objective, places: slice, m: int) -> Objective:
-        new = take_rows(tables[m], np.arange(places.start, places.stop))
-        dense = new.toarray() if sparse.issparse(new) else np.asarray(new, dtype=float)
-        ones = np.ones(len(objective.y))
-        return replace(objective.with_record(rows[places], dense), reweights=ones)
-
-    return change

@@ -30,18 +30,10 @@ from skleak.audit.games._levels import (
     noise_levels,
     reference_records,
     scale_sentence,
-    seed_of,
 )
 from skleak.audit.games._trials import FittedReleases
 from skleak.audit.noise._mechanism import Trained, noise_of_levels
-from skleak.audit.tables._rates import (
-    KnownSecret,
-    Outcome,
-    SecretDesign,
-    over_noise,
-    secret_records,
-    secret_results,
-)
+from skleak.audit.tables._rates import KnownSecret, Outcome, SecretDesign, over_noise
 from skleak.bounds import gdp_advantage, tradeoff_advantage
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
@@ -53,7 +45,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._geometry import pair_success
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
-NAME = "bounds"  # of the cell
 # They read distances in units of one noise, and do not exist where every value has its own.
 _OF_EQUAL_NOISE = ("tradeoff", "gdp")
 # Rows of a table of bounds that are held at once.
@@ -67,7 +58,7 @@ _TOLERANCE, _MOST_TOLERANCE = 2e-5, 1e-3
 _STEPS, _PRIOR_STEPS, _MOST_PRIORS = 64, 32, 64
 _NEAREST, _FARTHEST, _ROUND_OFF = 1e-6, 40.0, 1e-9
 # Seconds of one core that the bounds of one noise scale may take unasked.
-BUDGET = 60.0
+_BUDGET = 60.0
 # Steps towards the center of the trade-off bound then.
 _N_STEPS = 4
 # Nothing is left to bound where the prior is this certain.
@@ -84,7 +75,7 @@ def check_bounds(
     known = [name for name in BOUNDS if equal_noise or name not in _OF_EQUAL_NOISE]
     if isinstance(bounds, str):
         swift = [name for name in known if name in _OF_EQUAL_NOISE]
-        bounds = [bounds] if bounds != "all" else swift if seconds > BUDGET else known
+        bounds = [bounds] if bounds != "all" else swift if seconds > _BUDGET else known
     unknown = [name for name in bounds if name not in BOUNDS]
     if unknown:
         raise ValueError(
@@ -99,13 +90,6 @@ def check_bounds(
             f"`bounds='all'`, or name some of {', '.join(map(repr, known))}."
         )
     return tuple(name for name in known if name in bounds)
-
-
-def seconds_of(n: int, n_values: int, width: int, *, shaped: bool) -> float:
-    """Seconds of one core for all bounds of n records, by measurements on a plain computer."""
-    if shaped:
-        return 2.5e-3 * n * n_values**2 * float(np.sqrt(width))
-    return 0.0 if n_values == 2 else 4e-4 * n * n_values**2
 
 
 def success_bounds(
@@ -322,10 +306,10 @@ class TabledGame(Game):
         return fit_copy(attack, task.table, task.y, sample_weight=task.sample_weight)
 
     def attack_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return secret_results(self.design, self.joined(outcomes), numbers=self.estimates)
+        return self.design.results(self.joined(outcomes), numbers=self.estimates)
 
     def record_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return secret_records(self.design, self.joined(outcomes), numbers=self.estimates)
+        return self.design.records(self.joined(outcomes), numbers=self.estimates)
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Return the outcomes by noise level and attack, where they were played otherwise."""
@@ -364,6 +348,22 @@ class SecretSubject(Trained, Known):
     goal: Any = None  # what makes the noise scale a function of the records
     uncounted: str = ""  # why no bound counts what it tells
 
+    @staticmethod
+    def trained(task: Task) -> tuple[Any, dict[str, Any]]:
+        """Fit the model without noise, and return it beside what a subject holds of that."""
+        public = PublicModel.of(task.estimator, task.table, task.y, any_covariance=True)
+        X = public.transform(task.table)
+        weights = weight_argument(public.template, task.sample_weight)
+        fitted = clone(public.template).fit(X, task.y, **weights)
+        return fitted, {
+            "model": last_step(task.estimator),
+            "public": public,
+            "X": X,
+            "y": task.y,
+            "weights": task.sample_weight,
+            "goal": goal_of(task.estimator, task.noise_scales),
+        }
+
     @property
     def own_records(self) -> tuple[Any, Array]:
         """Training records on which utility is measured, and their targets."""
@@ -378,6 +378,18 @@ class SecretGame(LeveledGame, TabledGame):
     """A game that guesses values, or estimates numbers, from releases with noise of every level."""
 
     _seconds = 0.0  # of one core, that all bounds at one noise scale take
+
+    @staticmethod
+    def seconds_of(n: int, n_values: int, width: int, *, shaped: bool) -> float:
+        """Seconds of one core for all bounds of n records, by measurements on a plain computer."""
+        if shaped:
+            return 2.5e-3 * n * n_values**2 * float(np.sqrt(width))
+        return 0.0 if n_values == 2 else 4e-4 * n * n_values**2
+
+    @property
+    def _swift(self) -> bool:
+        """True if no bound takes an integral, as these would take too long and nobody named any."""
+        return bool(self.task.bounds == "all" and self._seconds > _BUDGET)
 
     def __init__(
         self, task: Task, subject: SecretSubject, known: Sequence[str], default: Sequence[str]
@@ -426,7 +438,7 @@ class SecretGame(LeveledGame, TabledGame):
     def _fit_games(self, k: int, scale: float) -> FittedReleases:
         """Fit and release once for each game of a noise level, on the records of that game."""
         subject, task, n_games = self.subject, self.task, self.task.n_releases
-        noise, secret = seed_of(self._entropy, k, FITS).spawn(2)
+        noise, secret = self.seed(k, FITS).spawn(2)
         table, y, whole, public = task.table, task.y, task.refit_preprocessing, subject.public
         same = (table, y) if whole else (subject.X, subject.y)
         targets, secrets, drawn = np.empty(0, dtype=np.intp), np.empty(0), task.drawn
@@ -529,22 +541,6 @@ def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:
             f"The attack {name!r} supposes noise of another covariance than that of the estimator "
             "under audit. Give its estimator the same `noise_covariance`."
         )
-
-
-def fit_quietly(task: Task) -> tuple[Any, dict[str, Any]]:
-    """Fit the model without noise, and return it beside what any subject holds of its training."""
-    public = PublicModel.of(task.estimator, task.table, task.y, any_covariance=True)
-    X = public.transform(task.table)
-    weights = weight_argument(public.template, task.sample_weight)
-    fitted = clone(public.template).fit(X, task.y, **weights)
-    return fitted, {
-        "model": last_step(task.estimator),
-        "public": public,
-        "X": X,
-        "y": task.y,
-        "weights": task.sample_weight,
-        "goal": goal_of(task.estimator, task.noise_scales),
-    }
 
 
 def unit_state(fitted: Any, noise: NoiseShape | None = None) -> FitState:

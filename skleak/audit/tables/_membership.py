@@ -16,15 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from skleak.adversary.membership import score_limit
-from skleak.adversary.shadow import (
-    Pooling,
-    ShadowScores,
-    dominated_shares,
-    interpolation_of,
-    likelihoods,
-    residual_scale,
-    usual_likelihoods,
-)
+from skleak.adversary.shadow import LikelihoodRatios, Pooling, ShadowScores, dominated_shares
 from skleak.audit.tables._rates import (
     N_ERRORS,
     ROUND_OFF,
@@ -184,11 +176,8 @@ def robust_shares(statistic: FloatArray, member: Array, *, residuals: bool = Fal
     shares = np.zeros(statistic.shape)
     for release in range(len(statistic) if len(statistic) >= FEWEST_RELEASES else 0):
         others = np.arange(len(statistic)) != release
-        inside = member[others]
-        scale = residual_scale(statistic[others], inside) if residuals else 1.0
-        known = likelihoods(statistic, not residuals, scale)
-        usual = usual_likelihoods(known[others], inside, interpolation_of(known[others], inside))
-        ratios = known[release] / usual
+        known = LikelihoodRatios.of(statistic[others], member[others], not residuals)
+        ratios = known.under(statistic[release])
         shares[release] = dominated_shares(ratios, ratios, _GAMMA)
     return shares
 

@@ -26,13 +26,7 @@ from skleak.adversary.hypotheses import (
     plain_table,
     weight_argument,
 )
-from skleak.adversary.knowledge import (
-    Secret,
-    range_of_others,
-    read_secret,
-    take_rows,
-    with_attribute,
-)
+from skleak.adversary.knowledge import range_of_others, read_secret, take_rows, with_attribute
 from skleak.adversary.models import Learner
 from skleak.adversary.numbers import N_NODES, NumberBounds, number_bounds
 from skleak.attacks import (
@@ -41,17 +35,8 @@ from skleak.attacks import (
     InformedAttributeInference,
     PriorAttack,
 )
-from skleak.audit.games._game import (
-    FALSE_ALARMS,
-    Cell,
-    Facts,
-    Game,
-    Task,
-    columns_of,
-    unequal_columns,
-)
+from skleak.audit.games._game import FALSE_ALARMS, Cell, Facts, Task, columns_of, unequal_columns
 from skleak.audit.games._levels import (
-    MOST_TRAININGS,
     SGDBounds,
     check_one_row_each,
     constant_score,
@@ -62,17 +47,7 @@ from skleak.audit.games._levels import (
     reference_records,
     refuse_noise,
 )
-from skleak.audit.games._secret import (
-    ATTACKS,
-    BUDGET,
-    NAME,
-    NAMES,
-    SecretGame,
-    TabledGame,
-    check_bounds,
-    seconds_of,
-    success_bounds,
-)
+from skleak.audit.games._secret import ATTACKS, SecretGame, TabledGame, check_bounds, success_bounds
 from skleak.audit.games._trials import (
     FittedReleases,
     Level,
@@ -86,7 +61,7 @@ from skleak.audit.games._trials import (
     play_errors,
     ranks_value,
 )
-from skleak.audit.games.attribute._subject import AttributeSubject, known_column, study
+from skleak.audit.games.attribute._subject import AttributeSubject, KnownColumn, known_column, study
 from skleak.audit.noise._mechanism import ShapedNoise, UnequalPairs
 from skleak.audit.tables._rates import Found, Outcome, cell_key, release_key
 from skleak.exceptions import AttackNotApplicableError
@@ -197,7 +172,7 @@ class PredictionsGame(_ColumnGame):
     n_curve, beyond = 12, 1.0  # each takes the accounting of a training
     asked = True
     _named: Mapping[type, str] = {
-        kind: name for kind, name in NAMES.items() if name in (*_BASELINES, "combined")
+        kind: name for kind, name in TabledGame._named.items() if name in (*_BASELINES, "combined")
     }
 
     def __init__(self, task: Task, learner: Learner, entropy: list[int]) -> None:
@@ -224,7 +199,7 @@ class PredictionsGame(_ColumnGame):
             for each in (model, self._training.fitted(1))
         )
         self._random = not all(map(np.array_equal, first, second))
-        self.unseen = drops(task, known.secret, task.attacked.rows)
+        self.unseen = drops(task, known)
         noise = 0.0
         if is_private_sgd(task.estimator):
             noise = noise_multiplier(learner.estimator, task.table, task.y)
@@ -281,7 +256,7 @@ class PredictionsGame(_ColumnGame):
         estimator = clone(learner.estimator, safe=False)
         last_step(estimator).set_params(noise_multiplier=noise)
         training = replace(self._training, learner=replace(learner, estimator=estimator))
-        models = map(training.fitted, range(min(self.design.n_releases, MOST_TRAININGS)))
+        models = map(training.fitted, self.few_releases)
         return float(np.mean([utility_of(model, *self._where) for model in models]))
 
     def constant_utility(self) -> float:
@@ -361,19 +336,20 @@ class PredictionsGame(_ColumnGame):
         )
 
 
-def drops(task: Task, secret: Secret, targets: IntArray) -> bool:
+def drops(task: Task, known: KnownColumn) -> bool:
     """Return True if a pipeline trains its model on the same numbers whatever a column holds.
 
     The encoded records are compared bit by bit: those under attack with every value that they may
     have, and all records with preprocessing that is fitted on the column in another order, or with
     one value in the place of all.
     """
-    pipeline = task.estimator
+    pipeline, secret = task.estimator, known.secret
+    targets = task.attacked.rows
     if not isinstance(pipeline, Pipeline) or len(pipeline.steps) < 2:
         return False
     try:
         fitted = clone(pipeline[:-1])
-        known = plain_table(fitted.fit_transform(task.table, task.y))
+        encoded = plain_table(fitted.fit_transform(task.table, task.y))
         values: Any = secret.values
         ends = values
         if values is None:
@@ -381,14 +357,14 @@ def drops(task: Task, secret: Secret, targets: IntArray) -> bool:
             values, ends = np.linspace(low, high, N_NODES), np.array([low.min(), high.max()])
         for value in values:
             rows = with_attribute(take_rows(task.table, targets), secret.index, value)
-            if not _same(fitted.transform(rows), known[targets]):
+            if not _same(fitted.transform(rows), encoded[targets]):
                 return False
         # In the order of the targets, half of each end: what selects columns would see this one.
         later = np.argsort(np.argsort(task.y, kind="stable")) >= len(task.y) // 2
         told = np.where(later, ends[-1], ends[0])
         for column in (secret.column[::-1], np.roll(secret.column, 1), *ends, told, told[::-1]):
             table = with_attribute(task.table, secret.index, column)
-            if not _same(clone(pipeline[:-1]).fit_transform(table, task.y), known):
+            if not _same(clone(pipeline[:-1]).fit_transform(table, task.y), encoded):
                 return False
     except (TypeError, ValueError):
         return False  # what cannot be encoded otherwise is seen
@@ -469,16 +445,18 @@ def _guesses(
 _MOST_TRAININGS = 4000
 
 
-def attribute_game(task: Task, entropy: list[int]) -> Game:
+def attribute_game(task: Task, entropy: list[int]) -> "AttributeGame | PredictionsGame":
     """Return the game of a column: against parameters where there are any, else answers."""
-    secret = read_secret(task.table, task.y, task.attribute, task.values)
-    learner, few = task.learner, not secret.numeric
+    n_values = read_secret(task.table, task.y, task.attribute, task.values).n_values
+    learner, few = task.learner, n_values > 0
     # A number is guessed from the other columns; how often it occurs tells little of it.
     prior = "marginal" if few else "conditional"
     # A training by private SGD is another one with another value: its parameters tell nothing.
     asked = learner is not None and is_private_sgd(task.estimator)
     if not asked and (
-        learner is None or adds_noise(task.estimator) or _reads_parameters(task, secret)
+        learner is None
+        or adds_noise(task.estimator)
+        or _reads_parameters(task, n_values or N_NODES)
     ):
         task = task.settled(drawn=few, prior=prior)
         return AttributeGame(task, study(task))
@@ -486,7 +464,7 @@ def attribute_game(task: Task, entropy: list[int]) -> Game:
     return PredictionsGame(task.settled(drawn=False, prior=prior), learner, entropy)
 
 
-def _reads_parameters(task: Task, secret: Secret) -> bool:
+def _reads_parameters(task: Task, n_values: int) -> bool:
     """Return True if a model has parameters to read, and anything that is asked for reads them.
 
     Where nothing is, and there is no noise, it is not trained anew more than some thousands of
@@ -497,7 +475,7 @@ def _reads_parameters(task: Task, secret: Secret) -> bool:
         isinstance(each, str) and each in _ASKING for each in named
     )
     if isinstance(task.attacks, str) and task.attacks == "default":
-        asking = len(task.rows) * (secret.n_values or N_NODES) > _MOST_TRAININGS
+        asking = len(task.rows) * n_values > _MOST_TRAININGS
     if asking and task.noise_scales is None and task.secrets != "drawn":
         return False
     weights = weight_argument(task.estimator, task.sample_weight)
@@ -541,7 +519,7 @@ class AttributeGame(_ColumnGame, SecretGame):
                 "records. Pass `secrets='actual'`, or numbers as `noise_scales`."
             )
         if not self.estimates:
-            self._seconds = seconds_of(*points.shape, shaped=shapes is not None)
+            self._seconds = self.seconds_of(*points.shape, shaped=shapes is not None)
         super().__init__(task, self.subject, *self._offered(task, self.subject.model))
 
     def prepare(self, entropy: list[int]) -> None:
@@ -604,8 +582,8 @@ class AttributeGame(_ColumnGame, SecretGame):
         cells: dict[str, Cell] = {}
         if not subject.uncounted:
             known = (self._places, subject.prior, scale, self.design.bounds, subject.shapes)
-            swift = self.task.bounds == "all" and self._seconds > BUDGET
-            cells[NAME] = (success_bounds, (*known, self.exposures(scale) if swift else None))
+            gain = self.exposures(scale) if self._swift else None
+            cells["bounds"] = (success_bounds, (*known, gain))
         if not self.design.drawn:
             cells |= self._each(play_actual, subject.noiseless, subject.secrets, level)
             return cells | self._seeing(play_actual, level)
@@ -650,7 +628,7 @@ class AttributeGame(_ColumnGame, SecretGame):
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0))
         cells: dict[str, Cell] = {}
         if numbers is not None:
-            cells[NAME] = number_bounds, (numbers, scale, own)
+            cells["bounds"] = number_bounds, (numbers, scale, own)
         if self.design.drawn and numbers is not None:
             raw = replace(numbers.encodings, points=subject.white_box.encodings_)
             cells |= self._each(play_drawn_errors, raw, level)

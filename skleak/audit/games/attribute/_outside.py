@@ -38,7 +38,7 @@ from skleak.adversary.models import Shell
 from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
 from skleak.audit.games._game import Facts, Outside, Task, codes_of
 from skleak.audit.games._levels import SAMPLE, UNCOUNTED_OUTSIDE, Releases, goal_of
-from skleak.audit.games._secret import NAME, unit_state
+from skleak.audit.games._secret import unit_state
 from skleak.audit.games.attribute._game import AttributeGame
 from skleak.audit.games.attribute._subject import (
     AttributeSubject,
@@ -158,11 +158,11 @@ class OutsideGame(AttributeGame):
         """Outcomes with what tells a sample from all records."""
         found, n_games = dict(outcomes), self.design.n_releases
         for scale in self.design.noise_scales if self.subject.sampled else ():
-            for name in {*self.design.attacks, NAME}:
+            for name in {*self.design.attacks, "bounds"}:
                 key = cell_key(scale, name)
                 if key in found:
                     own = {"n_all": np.array(self._n_all)}
-                    if name != NAME:
+                    if name != "bounds":
                         own = {"by_record": found[key]["counts"] / n_games}
                     found[key] = {**found[key], **own}
         return found

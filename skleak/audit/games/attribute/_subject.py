@@ -29,14 +29,8 @@ from skleak.attacks import (
     WhiteBoxAttributeInference,
 )
 from skleak.audit.games._game import FALSE_ALARMS, Task
-from skleak.audit.games._levels import (
-    CALIBRATED,
-    UNCOUNTED_NUMBERS,
-    PublishedScale,
-    replaced_target,
-    rows_with,
-)
-from skleak.audit.games._secret import Known, SecretSubject, determination, fit_quietly, unit_state
+from skleak.audit.games._levels import CALIBRATED, UNCOUNTED_NUMBERS, PublishedScale
+from skleak.audit.games._secret import Known, SecretSubject, determination, unit_state
 from skleak.audit.noise._mechanism import Hypotheses, UnequalPairs, audited_shape, shape_of_fit
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import ShapedInformation, leakage_model, person_losses
@@ -274,7 +268,7 @@ class AttributeSubject(SecretSubject, KnownColumn):
 def study(task: Task) -> AttributeSubject:
     """Fit the model without noise, and learn all that attacks are measured by."""
     table, known = task.table, known_column(task)
-    fitted, trained = fit_quietly(task)
+    fitted, trained = SecretSubject.trained(task)
     public = trained["public"]
     noise = audited_shape(public, fitted, task.attribute)
     white_box = WhiteBoxAttributeInference(
@@ -335,13 +329,8 @@ def _scales(
     if shared["secret"].is_target:
         classes = getattr(last_step(fitted), "classes_", None)
         numbers = values if classes is None else np.searchsorted(classes, values)
-
-        def change(objective: Any, rows: slice, m: int) -> Any:
-            return replaced_target(objective, persons.rows[rows], float(numbers[m]))
-
-    else:
-        change = rows_with(candidates, persons.rows)
-    return {"scales": scale.with_values(persons, change, len(values))}
+        return {"scales": scale.with_targets(persons, numbers)}
+    return {"scales": scale.with_rows(persons, candidates)}
 
 
 def _quantity(
@@ -361,7 +350,7 @@ def _quantity(
     shared["step"] = np.full(len(rows), step)
     ends = known.secrets + np.array([[0.0], [-1.0], [1.0]]) * step
     ends = np.vstack([ends, low])
-    points, shaped = white_box._encode(public, table, task.y, secret.index, ends)
+    points, shaped = white_box._encode(public, table, task.y, secret, ends)
     # A flag of a few numbers may lie between the nodes of the white box, or beyond.
     shared["moved"] = bool((points != points[:, :1]).any())
     if goal is None and shaped is not None:

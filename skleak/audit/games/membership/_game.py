@@ -14,15 +14,7 @@ from skleak.adversary.knowledge import column_names, raw_column, take_rows
 from skleak.adversary.records import Records, row_codes
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit.games._game import RESERVED, Cell, Facts, Game, Task
-from skleak.audit.games._levels import (
-    GAP,
-    MOST_TRAININGS,
-    LeveledGame,
-    Releases,
-    constant_score,
-    scale_sentence,
-    seed_of,
-)
+from skleak.audit.games._levels import GAP, LeveledGame, Releases, constant_score, scale_sentence
 from skleak.audit.games._secret import check_bounds, success_bounds
 from skleak.audit.games._trials import SINGLE_GAMES, drawn_releases
 from skleak.audit.games.membership._release import (
@@ -199,7 +191,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
             cells[name] = (own._asked, (self, noise, name, seed))
             if rule == "exact":
                 cells[name] = (own._test, (self, scale, noise, seed))
-        of_gap = seed_of(self._entropy, self.design.noise_scales.index(scale), GAP)
+        of_gap = self.seed(self.design.noise_scales.index(scale), GAP)
         return cells | {"gap": (own._losses, (self, noise, of_gap))}
 
     @property
@@ -377,7 +369,7 @@ class _ReleasedMembership(_MembershipGame):
         """Mean score of some trainings at any noise scale, on members of their own."""
         subject, scores = copy.copy(self.subject), []
         subject.goal = None
-        for number in range(min(self.design.n_releases, MOST_TRAININGS)):
+        for number in self.few_releases:
             game = Release(subject, self._entropy, number)
             _, model = next(game.models([noise]))
             scores.append(float(model.score(*game.reference)))

@@ -24,14 +24,7 @@ from skleak.adversary.knowledge import (
 from skleak.attacks import InformedReconstruction
 from skleak.audit.games._game import COLUMNS, Cell, Facts, Task
 from skleak.audit.games._levels import RECORDS, SAMPLE, UNCOUNTED_NUMBERS, seed_of
-from skleak.audit.games._secret import (
-    NAME,
-    SecretGame,
-    SecretSubject,
-    determination,
-    fit_quietly,
-    unit_state,
-)
+from skleak.audit.games._secret import SecretGame, SecretSubject, determination, unit_state
 from skleak.audit.games._trials import FittedReleases, Level, play_errors
 from skleak.audit.noise._mechanism import Hypotheses, audited_shape
 from skleak.audit.tables._rates import Outcome, over_noise
@@ -126,7 +119,7 @@ class RecordsGame(SecretGame):
                 "`secrets='drawn'` redraws one of a few values from its prior; whole records have "
                 "no prior. Name an `attribute`, or pass `secrets='actual'`."
             )
-        fitted, trained = fit_quietly(task)
+        fitted, trained = SecretSubject.trained(task)
         public, goal = trained["public"], trained["goal"]
         if not public.has_closed_form:
             raise AttackNotApplicableError(
@@ -237,7 +230,7 @@ class RecordsGame(SecretGame):
         rest = subject.spread, Level(noise, scale, self.design.n_releases, seed)
         cells: dict[str, Cell] = {}
         if self._bounds is not None:
-            cells[NAME] = (RecordBounds.outcome, (self._bounds, scale))
+            cells["bounds"] = (RecordBounds.outcome, (self._bounds, scale))
         for name, attack in self.attacks.items():
             truth, state, adds = subject.secrets, self._state, self._adds_target(attack)
             if adds:
