@@ -17,16 +17,7 @@ from skleak.audit.games._game import RESERVED, Cell, Facts, Game, Task
 from skleak.audit.games._levels import GAP, LeveledGame, Releases, constant_score, scale_sentence
 from skleak.audit.games._secret import check_bounds, success_bounds
 from skleak.audit.games._trials import SINGLE_GAMES, drawn_releases
-from skleak.audit.games.membership._release import (
-    ATTACKS,
-    MembershipSubject,
-    Release,
-    attack_rules,
-    default_attacks,
-    dp_success,
-    normalized_losses,
-    pair_test,
-)
+from skleak.audit.games.membership._release import ATTACKS, MembershipSubject, Release, pair_test
 from skleak.audit.noise._mechanism import (
     Hypotheses,
     ShapedNoise,
@@ -66,8 +57,8 @@ class _MembershipGame(Game):
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self.subject = subject = MembershipSubject(task)
-        chosen = self._choose(task, ATTACKS, default_attacks(task, subject))
-        rules, self.attacks = attack_rules(chosen, task, subject)
+        chosen = self._choose(task, ATTACKS, subject.default_attacks(task))
+        rules, self.attacks = subject.attack_rules(chosen, task)
         levels, bounds = subject.levels(task.noise_scales), _asked(task.bounds)
         if not task.drawn:
             subject.bound(levels, asked="dp" in bounds and task.bounds != "all")
@@ -162,7 +153,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
         super().prepare(entropy)
         # What games about one record know without playing them.
         states = map(subject.state.at_noise, levels)
-        dp = tuple(dp_success(subject.trained, state, subject.prior) for state in states)
+        dp = tuple(subject.dp_success(subject.trained, state) for state in states)
         scales = np.full(len(exact.distances_), levels[-1])
         if subject.scale is not None:
             scales = subject.scale.without(np.arange(len(subject.y)), subject.units)
@@ -250,7 +241,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
 
         def ask(model: Any, target: int) -> float:
             X, y = subject.records(subject.units.take(np.array([target])).rows)
-            return float(normalized_losses(model, X, y, subject.classifies, where).mean())
+            return float(subject.normalized_losses(model, X, y, subject.classifies, where).mean())
 
         losses, member = self._answers(ask, noise, SINGLE_GAMES, seed)
         return {"losses": losses, "member": member}
@@ -314,7 +305,7 @@ class _ReleasedMembership(_MembershipGame):
                 off = float(np.linalg.norm(released - test.own))
             allowed = subject.allowed.get(scale, np.nan)
             if goal is None and hasattr(fitted, "_confidential_state"):
-                allowed = dp_success(fitted, fitted._confidential_state(), subject.prior)
+                allowed = subject.dp_success(fitted, fitted._confidential_state())
             said = [
                 (odds, odds > 0.0) if rule == "exact" else subject.asked(rule, attacks[name], model)
                 for name, rule in rules.items()
