@@ -23,6 +23,7 @@ from skleak.utils._records import (
     TARGET,
     Persons,
     check_table,
+    feature_labels,
     is_single_feature,
     is_target,
     resolve_features,
@@ -340,6 +341,13 @@ def read_secret(table: Any, y: Any, attribute: Any, values: Any = None) -> Secre
     return find_secret(table, attribute, values)
 
 
+def any_secret(table: Any, y: Any, attribute: Any, values: Any) -> Secret:
+    """Read the secret of all records; where no attribute is named, `y` is the secret."""
+    if attribute is None:
+        return secret_of(y, TARGET_INDEX, "y", values)
+    return read_secret(table, y, attribute, values)
+
+
 def of_first_rows(table: Any, y: Any, secret: Secret, persons: Persons) -> tuple[Any, Any, Secret]:
     """Return what is known of the first row of each person, whose secret all rows carry.
 
@@ -423,6 +431,37 @@ def is_quantity(distinct: Array, n: int) -> bool:
     if np.all(np.mod(distinct, 1) == 0):
         return len(distinct) > MAX_CODES
     return len(distinct) > np.sqrt(n)
+
+
+def few_valued(table: Any) -> dict[str, tuple[list[int], IntArray]]:
+    """Find the columns of raw records that have few values, as an attribute would.
+
+    Columns of 0 and 1 next to each other, of which no record has two, may be the categories of one
+    column, and are taken for one. Returns, by name, positions of the columns, and of the first
+    record with each of the values.
+    """
+    blocks: list[list[int]] = []
+    codes, ones = {}, None
+    for j in range(table.shape[1]):
+        column = pd.Series(raw_column(table, j))
+        codes[j], distinct = pd.factorize(column, use_na_sentinel=False)
+        known = np.asarray(distinct)[~pd.isna(distinct)]
+        if len(distinct) < 2 or known.dtype.kind in "mM" or is_quantity(known, len(column)):
+            ones = None
+            continue
+        own = column.to_numpy(np.float64) if set(distinct.tolist()) == {0, 1} else None
+        if ones is not None and own is not None and (ones + own).max() <= 1.0:
+            blocks[-1].append(j)
+            ones = ones + own
+        else:
+            blocks.append([j])
+            ones = own
+    names, found = feature_labels(column_names(table), table.shape[1]), {}
+    for block in blocks:
+        name = names[block[0]] if len(block) == 1 else f"{names[block[0]]} to {names[block[-1]]}"
+        values = pd.DataFrame({j: codes[j] for j in block}).drop_duplicates()
+        found[name] = block, values.index.to_numpy(np.intp)
+    return found
 
 
 def range_of_others(values: FloatArray) -> tuple[FloatArray, FloatArray]:

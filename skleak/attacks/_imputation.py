@@ -11,14 +11,12 @@ from sklearn.utils.metaestimators import available_if
 
 from skleak.adversary.hypotheses import PublicModel
 from skleak.adversary.knowledge import (
-    TARGET_INDEX,
     Population,
     Secret,
+    any_secret,
     column_names,
     folds,
     means_of_others,
-    read_secret,
-    secret_of,
     store_parameters,
 )
 from skleak.adversary.models import check_each, count_releases
@@ -39,9 +37,7 @@ class _Baseline(AttributeAttack):
         """Nothing of the model."""
 
     def _secret(self, table: Any, y: Any) -> Secret:
-        if self.attribute is None:
-            return secret_of(y, TARGET_INDEX, "y", self.values)
-        return read_secret(table, y, self.attribute, self.values)
+        return any_secret(table, y, self.attribute, self.values)
 
     @classmethod
     def _of_prior(cls, values: Array, prior: FloatArray) -> Self:

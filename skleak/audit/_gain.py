@@ -12,15 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import attack_weights, ignoring_mismatches, weights_of_both
-from skleak.adversary.knowledge import (
-    TARGET_INDEX,
-    as_column,
-    as_table,
-    read_secret,
-    resolve_records,
-    secret_of,
-    take_rows,
-)
+from skleak.adversary.knowledge import any_secret, as_column, as_table, resolve_records, take_rows
 from skleak.adversary.models import count_releases
 from skleak.adversary.records import stack_records
 from skleak.attacks import (
@@ -234,10 +226,7 @@ class _Samples:
             )
         self.weights = None if weights[0] is None else np.concatenate(weights)
         values = getattr(attack, "values", None)
-        if attack.attribute is None:
-            secret = secret_of(y, TARGET_INDEX, "y", values)
-        else:
-            secret = read_secret(X, y, attack.attribute, values)
+        secret = any_secret(X, y, attack.attribute, values)
         self.column, self.numeric = secret.column, secret.numeric
         # Parameters of the attack: candidate values and preprocessing of both samples.
         self.shared: dict[str, Any] = {"values": secret.values}
