@@ -471,18 +471,6 @@ def _stated_noise(noise_scale: Any, stated: FloatArray) -> FloatArray:
 _MOST_ENTRIES = 1 << 27
 
 
-def check_size(n_targets: int, n_values: int, n_parameters: int) -> None:
-    """Check that the covariances of all candidates fit into memory."""
-    entries = n_targets * n_values * n_parameters**2
-    if entries > _MOST_ENTRIES:
-        raise AttackNotApplicableError(
-            "Under noise whose shape depends on the data every candidate of every target has a "
-            f"covariance of its own: {n_targets} x {n_values} matrices of {n_parameters} "
-            f"parameters do not fit into memory. Attack at most "
-            f"{max(1, n_targets * _MOST_ENTRIES // entries)} `records` at a time."
-        )
-
-
 @dataclass(frozen=True)
 class ShapedHypotheses:
     """Gaussians that releases may come from, at unit noise scale. Confidential."""
@@ -502,6 +490,18 @@ class ShapedHypotheses:
         whiteners = np.tril(np.linalg.inv(roots)) / sizes[..., None, :]
         diagonals = np.einsum("imkk->imk", roots) * sizes
         return cls(encodings, shapes, whiteners, np.log(diagonals).sum(axis=2))
+
+    @staticmethod
+    def check_size(n_targets: int, n_values: int, n_parameters: int) -> None:
+        """Check that the covariances of all candidates fit into memory."""
+        entries = n_targets * n_values * n_parameters**2
+        if entries > _MOST_ENTRIES:
+            raise AttackNotApplicableError(
+                "Under noise whose shape depends on the data every candidate of every target has a "
+                f"covariance of its own: {n_targets} x {n_values} matrices of {n_parameters} "
+                f"parameters do not fit into memory. Attack at most "
+                f"{max(1, n_targets * _MOST_ENTRIES // entries)} `records` at a time."
+            )
 
     def scores(self, releases: Releases, rows: slice) -> FloatArray:
         """Log-likelihoods of some releases, but for a constant of each.

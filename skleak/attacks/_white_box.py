@@ -19,13 +19,7 @@ from skleak.adversary.hypotheses import (
 )
 from skleak.adversary.knowledge import Population, Secret, read_secret, store_parameters
 from skleak.adversary.membership import check_rate
-from skleak.adversary.models import (
-    ReleaseKind,
-    Releases,
-    ShapedHypotheses,
-    check_size,
-    read_releases,
-)
+from skleak.adversary.models import ReleaseKind, Releases, ShapedHypotheses, read_releases
 from skleak.adversary.numbers import NumberEncodings, NumberPrior, number_prior
 from skleak.attacks._attribute import AttributeAttack
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
@@ -212,7 +206,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
                 f"{known.missing}. Use isotropic noise."
             )
         if fitted:
-            check_size(*encodings.shape)
+            ShapedHypotheses.check_size(*encodings.shape)
             shapes = closed_form_shapes(state, targets.rows, rows, encodings, covariance)
             return encodings, ShapedHypotheses.of(encodings, shapes)
         return encodings, None
