@@ -58,11 +58,6 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
     how likely every candidate value makes a release.
     """
 
-    attribute: Any
-    values: Any
-    prior: Any
-    records: Any
-
     # How games ask an attack of this very class: about a release of its own for each target, about
     # some of the targets, or about all of them.
     _games: ClassVar[Literal["each", "some", "all"]]
