@@ -151,11 +151,14 @@ class Trained:
         under `name`. Shapes: ``seeds`` (n_fits,); returns (n_fits, p).
         """
         template = self.model if template is None else template
+        # Of all that is known only what fits need goes to workers.
+        own, weights, p = (self.X, self.y), self.weights, len(self.noiseless)
 
         def release(k: int) -> FloatArray:
-            X, y = (self.X, self.y) if data is None else data(k)
-            model = fit_seeded(template, X, y, noise_scale, int(seeds[k]), self.weights)
-            return released_parameters(model, len(self.noiseless))
+            X, y = own if data is None else data(k)
+            return released_parameters(
+                fit_seeded(template, X, y, noise_scale, int(seeds[k]), weights), p
+            )
 
         with Parallel(n_jobs=n_jobs) as pool:
 
