@@ -263,6 +263,7 @@ class PublicModel:
     # Noise of its releases; NaN where it is calibrated to data, 0 for models without noise
     noise_scale: float
     noise_covariance: Any = "isotropic"  # Shape of that noise, as the private estimators take it
+    weighted: bool = False  # True if the adversary knows with what weights it was fitted
 
     @property
     def has_closed_form(self) -> bool:
@@ -276,8 +277,8 @@ class PublicModel:
         table: Any,
         y: Any,
         *,
+        weights: FloatArray | None = None,
         any_covariance: bool = False,
-        weighted: bool = False,
     ) -> Self:
         """Take an estimator apart into public preprocessing and a model without noise.
 
@@ -290,6 +291,7 @@ class PublicModel:
                 f"{type(model).__name__}."
             )
         check_private(model)
+        weighted = weights is not None
         check_weights_known(model, weighted=weighted)
         covariance = getattr(model, "noise_covariance", "isotropic")
         if not any_covariance and not (isinstance(covariance, str) and covariance == "isotropic"):
@@ -307,7 +309,7 @@ class PublicModel:
         # Noise of the fitted model, or what an unfitted one promises.
         declared = getattr(model, "noise_scale_", getattr(model, "noise_scale", 0.0))
         noise = float(declared) if isinstance(declared, int | float | np.number) else np.nan
-        return cls(preprocessing, noiseless(model), noise, covariance)
+        return cls(preprocessing, noiseless(model), noise, covariance, weighted)
 
     def transform(self, table: Any) -> Any:
         """Preprocess raw records."""

@@ -297,11 +297,11 @@ class ReleaseKind:
     columns: list[str] | None  # Names of the raw columns, in their order, or None
     # Attributes that a model must share where it has them: its columns and classes
     labels: dict[str, Any]
-    weighted: bool  # True if the adversary knows with what weights it was fitted
+    weighted: bool  # As of the model
     noise_covariance: str  # As provenance has it
 
     @classmethod
-    def of(cls, model: PublicModel, table: Any, y: Any, *, weighted: bool) -> Self:
+    def of(cls, model: PublicModel, table: Any, y: Any) -> Self:
         """Read the kind off the training data, preprocessed as the adversary knows."""
         encoded, template = model.transform(table), model.template
         names = column_names(encoded)
@@ -315,7 +315,7 @@ class ReleaseKind:
         raw = column_names(table)
         covariance = model.noise_covariance
         noise = covariance if isinstance(covariance, str) else "given"
-        return cls(classes, None if raw is None else raw.tolist(), labels, weighted, noise)
+        return cls(classes, None if raw is None else raw.tolist(), labels, model.weighted, noise)
 
     def check(self, released: Any) -> None:
         """Refuse a model of another class, columns, classes or noise, or of unknown weights."""

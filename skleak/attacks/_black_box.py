@@ -184,8 +184,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         self._weights, secret = weights, everyone.secret
         if has_missing(y):
             raise ValueError("`y` must not hold missing values; drop those records first.")
-        weighted = weights is not None
-        model = PublicModel.of(self.estimator, table, y, any_covariance=True, weighted=weighted)
+        model = PublicModel.of(self.estimator, table, y, weights=weights, any_covariance=True)
         self._index, self._rows, asked = secret.index, self._units.rows, self._candidates
         self._density = None
         if secret.numeric:

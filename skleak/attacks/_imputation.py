@@ -350,8 +350,8 @@ class CombinedAttributeInference(AttributeAttack):
             records=asked,
         ).fit(everyone.table, everyone.y, sample_weight=weights)
         if self._refers:
-            weighted = {"any_covariance": True, "weighted": weights is not None}
-            box._model = PublicModel.of(self.estimator, table, y, **weighted)
+            given = {"any_covariance": True, "weights": weights}
+            box._model = PublicModel.of(self.estimator, table, y, **given)
             box._encoded = [preprocessed(box._model, query) for query in box._raw]
         if self.numeric_:
             self._impute_numbers(everyone, asked)

@@ -445,10 +445,10 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
                 "be closest to. Use InformedReconstruction for the whole record as the model sees "
                 "it, WhiteBoxAttributeInference for the quantity, or pass `values`."
             )
-        model = PublicModel.of(self.estimator, table, y, weighted=weights is not None)
+        model = PublicModel.of(self.estimator, table, y, weights=weights)
         encoded = model.transform(table)
         self._objective = objective_of(model, encoded, y, weights)
-        self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
+        self._kind = ReleaseKind.of(model, table, y)
         rows = model.candidate_rows(table, self.records_, everyone.secret.index, self._candidates)
         self._measure(encoded, rows)
 
@@ -669,8 +669,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
         remember_columns(self, table)
         self.records_ = resolve_records(self.records, table.shape[0])
         weights = check_weights(sample_weight, table)
-        weighted = weights is not None
-        model = PublicModel.of(self.estimator, table, y, any_covariance=True, weighted=weighted)
+        model = PublicModel.of(self.estimator, table, y, weights=weights, any_covariance=True)
         if not getattr(model.template, "fit_intercept", True):
             raise AttackNotApplicableError(
                 "Without an intercept the record's gradient gives its direction but not its "
@@ -686,7 +685,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
                 "attribute."
             )
         self._transform = model.transform
-        self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
+        self._kind = ReleaseKind.of(model, table, y)
         self._known_target = bool(self.known_target)
         self.n_reconstructed_ = self._objective.X.shape[1] + (not self._known_target)
         X_others, y_others = self._objective.X, self._objective.y

@@ -171,9 +171,9 @@ class LikelihoodRatioMembership(ShadowAttack):
         table = candidates.X if sparse.issparse(candidates.X) else as_table(candidates.X)
         y, weights = as_column(candidates.y, table), candidates.weights
         self.method_, self.records_ = "exact", persons.first
-        model = PublicModel.of(self.estimator, table, y, weighted=weights is not None)
+        model = PublicModel.of(self.estimator, table, y, weights=weights)
         self._test = test = _with_and_without(model, table, y, persons, weights)
-        self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
+        self._kind = ReleaseKind.of(model, table, y)
         pair = test.own + test.steps, np.broadcast_to(test.own, test.steps.shape)
         self.encodings_, self.distances_ = np.stack(pair, axis=1), test.distances
         self.noise_scale_ = model.noise_scale

@@ -140,11 +140,9 @@ class WhiteBoxAttributeInference(AttributeAttack):
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         self._weights, secret = weights, everyone.secret
-        model = PublicModel.of(
-            self.estimator, table, y, any_covariance=True, weighted=weights is not None
-        )
+        model = PublicModel.of(self.estimator, table, y, weights=weights, any_covariance=True)
         self.noise_scale_ = model.noise_scale
-        self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
+        self._kind = ReleaseKind.of(model, table, y)
         if self.numeric_ and not secret.is_target:
             model.check_smooth(table, self.records_, secret.index, self._candidates)
         known = model, table, y, secret

@@ -246,9 +246,9 @@ def study(task: Task, entropy: list[int], learnt: IntArray, rows: RawRows) -> Ou
             f"{_MOST_ELEMENTS >> 27} GB. Name at most {_MOST_ELEMENTS // each:,} `records`."
         )
     sampled = task.records is None and len(targets) < n
-    seen = {"names": getattr(model, "feature_names_in_", None)}
-    seen["classes"] = getattr(model, "classes_", None)
-    encoder = Encoder(preprocessing=steps, template=own, noise_scale=np.nan, **seen)
+    names, classes = (getattr(model, each, None) for each in ("feature_names_in_", "classes_"))
+    public = {"preprocessing": steps, "template": own, "noise_scale": np.nan}
+    encoder = Encoder(**public, names=names, classes=classes)
     known = _known(task, outside, encoder, state, targets, learnt, rows)
     if sampled:
         known["rare"] = None
