@@ -327,12 +327,7 @@ class PublicModel:
         return [self.transform(with_attribute(own, index, value)) for value in candidates]
 
     def exact_slope(
-        self,
-        state: FitState,
-        table: Any,
-        targets: IntArray,
-        index: int,
-        column: FloatArray,
+        self, state: FitState, table: Any, targets: IntArray, index: int, column: FloatArray
     ) -> FloatArray | None:
         """Differentiate a fit in closed form by a quantity, whatever its value is.
 
@@ -473,11 +468,7 @@ def closed_form_encodings(
 
 
 def closed_form_shapes(
-    state: FitState,
-    targets: IntArray,
-    candidates: Sequence[Any],
-    encodings: FloatArray,
-    shape: str,
+    state: FitState, targets: IntArray, candidates: Sequence[Any], encodings: FloatArray, shape: str
 ) -> FloatArray:
     """Shapes of the noise of the fits that `closed_form_encodings` gives the minimisers of.
 

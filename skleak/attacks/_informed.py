@@ -102,11 +102,7 @@ class MissingGradient:
 
     @classmethod
     def of(
-        cls,
-        objective: Objective,
-        w: FloatArray,
-        targets: IntArray,
-        shape: FloatArray | None = None,
+        cls, objective: Objective, w: FloatArray, targets: IntArray, shape: FloatArray | None = None
     ) -> "MissingGradient":
         """Of all targets at one release: every product with the data is one of matrices.
 

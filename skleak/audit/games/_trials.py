@@ -352,11 +352,7 @@ def ranks_value(attack: Any, rare: Any) -> bool:
 
 
 def _guessed(
-    attack: Any,
-    releases: FloatArray,
-    level: Level,
-    n_targets: int,
-    targets: IntArray | None = None,
+    attack: Any, releases: FloatArray, level: Level, n_targets: int, targets: IntArray | None = None
 ) -> tuple[Array, FloatArray | None]:
     """Guess, and say the log-odds of the rare value where an attack of ours has any.
 
