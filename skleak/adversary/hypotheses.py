@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -246,6 +246,10 @@ def attack_weights(attack: Any, **weights: FloatArray | None) -> dict[str, Float
     return given
 
 
+# Half the step of central differences of the preprocessing, in standard deviations of the column.
+_HALF_STEP = 1e-4
+
+
 # Relative miss of the interpolated encoded columns above which they are called not smooth.
 _SMOOTH_TOLERANCE = 1e-4
 
@@ -259,15 +263,121 @@ class PublicModel:
     # Noise of its releases; NaN where it is calibrated to data, 0 for models without noise
     noise_scale: float
     noise_covariance: Any = "isotropic"  # Shape of that noise, as the private estimators take it
+    weighted: bool = False  # True if the adversary knows with what weights it was fitted
 
     @property
     def has_closed_form(self) -> bool:
         """True if candidates need no refit."""
         return hasattr(self.template, "_confidential_state")
 
+    @classmethod
+    def of(
+        cls,
+        estimator: Any,
+        table: Any,
+        y: Any,
+        *,
+        weights: FloatArray | None = None,
+        any_covariance: bool = False,
+    ) -> Self:
+        """Take an estimator apart into public preprocessing and a model without noise.
+
+        Shapes: ``table`` (n, n_columns); ``y`` (n,).
+        """
+        model = last_step(estimator)
+        if not hasattr(model, "fit"):
+            raise TypeError(
+                "`estimator` must be an estimator or a pipeline that ends in one; got "
+                f"{type(model).__name__}."
+            )
+        check_private(model)
+        weighted = weights is not None
+        check_weights_known(model, weighted=weighted)
+        covariance = getattr(model, "noise_covariance", "isotropic")
+        if not any_covariance and not (isinstance(covariance, str) and covariance == "isotropic"):
+            raise AttackNotApplicableError(
+                "This attack or audit takes the noise to be isotropic; `estimator` adds noise of a "
+                "covariance of its own (`noise_covariance`). Pass an estimator with "
+                "`noise_covariance='isotropic'`. Of the attacks, WhiteBoxAttributeInference knows "
+                "the covariance, and BlackBoxAttributeInference reads predictions only."
+            )
+        preprocessing = None
+        if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+            preprocessing = estimator[:-1]
+            if not _is_fitted(preprocessing):
+                preprocessing = without_ledger(preprocessing).fit(table, y)
+        # Noise of the fitted model, or what an unfitted one promises.
+        declared = getattr(model, "noise_scale_", getattr(model, "noise_scale", 0.0))
+        noise = float(declared) if isinstance(declared, int | float | np.number) else np.nan
+        return cls(preprocessing, noiseless(model), noise, covariance, weighted)
+
     def transform(self, table: Any) -> Any:
         """Preprocess raw records."""
         return table if self.preprocessing is None else self.preprocessing.transform(table)
+
+    def candidate_rows(
+        self, table: Any, targets: IntArray, index: int, candidates: FloatArray | Array
+    ) -> list[Any]:
+        """Preprocessed records of the targets, once for every candidate value.
+
+        Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``candidates`` (n_values,) or
+        (n_values, n_targets); returns (n_targets, d).
+        """
+        own = take_rows(table, targets)
+        return [self.transform(with_attribute(own, index, value)) for value in candidates]
+
+    def exact_slope(
+        self, state: FitState, table: Any, targets: IntArray, index: int, column: FloatArray
+    ) -> FloatArray | None:
+        """Differentiate a fit in closed form by a quantity, whatever its value is.
+
+        Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``column`` (n,); returns
+        (n_targets, p): None for a reweighting whose weights have no derivative.
+        """
+        derivative = fitted_derivative(state)
+        if derivative.unbounded:
+            return None
+        half = _HALF_STEP * float(np.std(column))
+        ends = np.stack([column[targets] + half, column[targets] - half])
+        above, below = map(dense_table, self.candidate_rows(table, targets, index, ends))
+        tangent = (above - below) / (2.0 * half)
+        slope = np.full((len(targets), len(state.factor.coefficients)), np.nan)
+        if not state.converged:
+            return slope
+        for some in row_blocks(len(targets), slope.shape[1] * (state.n_features + 1)):
+            jacobians = total_jacobian(state, targets[some], derivative=derivative)
+            of_columns = jacobians[:, :, : tangent.shape[1]]
+            slope[some] = np.einsum("ijk,ik->ij", of_columns, tangent[some])
+        return slope
+
+    def check_smooth(self, table: Any, targets: IntArray, index: int, nodes: FloatArray) -> None:
+        """Check that the preprocessing is smooth in a quantity, between the nodes too.
+
+        Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``nodes`` (N_NODES, n_targets).
+        """
+        if self.preprocessing is None:
+            return
+        few = np.arange(min(len(targets), 8))
+        points = np.array([-0.83, -0.41, 0.07, 0.52, 0.91])
+        low, high = nodes[0, few], nodes[-1, few]
+        between = low + (high - low) * 0.5 * (points[:, None] + 1.0)
+        known, true = (
+            np.stack(
+                [
+                    dense_table(plain_table(r))
+                    for r in self.candidate_rows(table, targets[few], index, t)
+                ]
+            )
+            for t in (nodes[:, few], between)
+        )
+        interpolated = np.tensordot(interpolation_matrix(points), known, axes=1)
+        if np.abs(interpolated - true).max() > _SMOOTH_TOLERANCE * max(
+            np.ptp(known, axis=0).max(), 1.0
+        ):
+            raise AttackNotApplicableError(
+                "The preprocessing is not smooth in the numeric attribute (it bins or clips it): "
+                "the likeliest value is not unique. Pass the values to choose from in `values`."
+            )
 
 
 def last_step(estimator: Any) -> Any:
@@ -286,37 +396,6 @@ def check_private(
         )
 
 
-def fit_public_model(
-    estimator: Any, table: Any, y: Any, *, any_covariance: bool = False, weighted: bool = False
-) -> PublicModel:
-    """Take an estimator apart into public preprocessing and a model without noise.
-
-    Shapes: ``table`` (n, n_columns); ``y`` (n,).
-    """
-    model = last_step(estimator)
-    if not hasattr(model, "fit"):
-        raise TypeError(
-            "`estimator` must be an estimator or a pipeline that ends in one; got "
-            f"{type(model).__name__}."
-        )
-    check_private(model)
-    check_weights_known(model, weighted=weighted)
-    covariance = getattr(model, "noise_covariance", "isotropic")
-    if not any_covariance and not (isinstance(covariance, str) and covariance == "isotropic"):
-        raise AttackNotApplicableError(
-            "This attack or audit takes the noise to be isotropic; `estimator` adds noise of a "
-            "covariance of its own (`noise_covariance`). Pass an estimator with "
-            "`noise_covariance='isotropic'`. Of the attacks, WhiteBoxAttributeInference knows the "
-            "covariance, and BlackBoxAttributeInference reads predictions only."
-        )
-    preprocessing = None
-    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
-        preprocessing = estimator[:-1]
-        if not _is_fitted(preprocessing):
-            preprocessing = without_ledger(preprocessing).fit(table, y)
-    return PublicModel(preprocessing, noiseless(model), _declared_noise(model), covariance)
-
-
 def noiseless(estimator: Any) -> Any:
     """Unfitted copy of an estimator or pipeline that adds no noise and charges no ledger."""
     copy = without_ledger(estimator)
@@ -327,12 +406,6 @@ def noiseless(estimator: Any) -> Any:
     quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "verbose": 0}
     model.set_params(**{name: value for name, value in quiet.items() if name in known})
     return copy
-
-
-def _declared_noise(model: Any) -> float:
-    """Noise of the fitted model, or what an unfitted one promises."""
-    declared = getattr(model, "noise_scale_", getattr(model, "noise_scale", 0.0))
-    return float(declared) if isinstance(declared, int | float | np.number) else float("nan")
 
 
 def _is_fitted(estimator: Any) -> bool:
@@ -370,18 +443,6 @@ def model_parameters(model: Any) -> FloatArray:
     return np.concatenate(parts).astype(np.float64)
 
 
-def candidate_rows(
-    model: PublicModel, table: Any, targets: IntArray, index: int, candidates: FloatArray | Array
-) -> list[Any]:
-    """Preprocessed records of the targets, once for every candidate value.
-
-    Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``candidates`` (n_values,) or
-    (n_values, n_targets); returns (n_targets, d).
-    """
-    own = take_rows(table, targets)
-    return [model.transform(with_attribute(own, index, value)) for value in candidates]
-
-
 def closed_form_encodings(
     state: FitState,
     targets: "IntArray | Persons",
@@ -406,48 +467,8 @@ def closed_form_encodings(
     return np.where(differ[:, :, None], found, found[:, :1])
 
 
-# Half the step of central differences of the preprocessing, in standard deviations of the column.
-_HALF_STEP = 1e-4
-
-
-def exact_slope(
-    state: FitState,
-    model: PublicModel,
-    table: Any,
-    targets: IntArray,
-    index: int,
-    column: FloatArray,
-) -> FloatArray | None:
-    """Differentiate a fit in closed form by a quantity, whatever its value is.
-
-    Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``column`` (n,); returns
-    (n_targets, p): None for a reweighting whose weights have no derivative.
-    """
-    derivative = fitted_derivative(state)
-    if derivative.unbounded:
-        return None
-    half = _HALF_STEP * float(np.std(column))
-    ends = np.stack([column[targets] + half, column[targets] - half])
-    above, below = (
-        dense_table(each) for each in candidate_rows(model, table, targets, index, ends)
-    )
-    tangent = (above - below) / (2.0 * half)
-    slope = np.full((len(targets), len(state.factor.coefficients)), np.nan)
-    if not state.converged:
-        return slope
-    for some in row_blocks(len(targets), slope.shape[1] * (state.n_features + 1)):
-        jacobians = total_jacobian(state, targets[some], derivative=derivative)
-        of_columns = jacobians[:, :, : tangent.shape[1]]
-        slope[some] = np.einsum("ijk,ik->ij", of_columns, tangent[some])
-    return slope
-
-
 def closed_form_shapes(
-    state: FitState,
-    targets: IntArray,
-    candidates: Sequence[Any],
-    encodings: FloatArray,
-    shape: str,
+    state: FitState, targets: IntArray, candidates: Sequence[Any], encodings: FloatArray, shape: str
 ) -> FloatArray:
     """Shapes of the noise of the fits that `closed_form_encodings` gives the minimisers of.
 
@@ -468,47 +489,6 @@ def _candidate_values(
         columns = np.zeros(1, dtype=np.intp)  # one that stays as it is
     tables = [dense_table(rows[:, columns]) for rows in map(plain_table, candidates)]
     return X, y, columns, np.stack(tables, axis=1)
-
-
-def check_smooth(
-    model: PublicModel, table: Any, targets: IntArray, index: int, nodes: FloatArray
-) -> None:
-    """Check that the preprocessing is smooth in a quantity, between the nodes too.
-
-    Shapes: ``table`` (n, n_columns); ``targets`` (n_targets,); ``nodes`` (N_NODES, n_targets).
-    """
-    if model.preprocessing is None:
-        return
-    few = np.arange(min(len(targets), 8))
-    points = np.array([-0.83, -0.41, 0.07, 0.52, 0.91])
-    low, high = nodes[0, few], nodes[-1, few]
-    between = low + (high - low) * 0.5 * (points[:, None] + 1.0)
-    known, true = (
-        np.stack(
-            [
-                dense_table(plain_table(r))
-                for r in candidate_rows(model, table, targets[few], index, t)
-            ]
-        )
-        for t in (nodes[:, few], between)
-    )
-    interpolated = np.tensordot(interpolation_matrix(points), known, axes=1)
-    if np.abs(interpolated - true).max() > _SMOOTH_TOLERANCE * max(
-        np.ptp(known, axis=0).max(), 1.0
-    ):
-        raise AttackNotApplicableError(
-            "The preprocessing is not smooth in the numeric attribute (it bins or clips it): the "
-            "likeliest value is not unique. Pass the values to choose from in `values`."
-        )
-
-
-def check_seen(columns: IntArray) -> None:
-    """Check that the model sees the attribute, in the columns of `changed_columns`."""
-    if not len(columns):
-        raise AttackNotApplicableError(
-            "The preprocessing drops the attribute: every candidate value gives the same input to "
-            "the model, whose release does not depend on it. Keep the column in the pipeline."
-        )
 
 
 def changed_columns(X: Any, candidates: Sequence[Any]) -> IntArray:

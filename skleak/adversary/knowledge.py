@@ -1,7 +1,7 @@
 """What an adversary knows beforehand: the attribute, its values and priors, other records."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -27,6 +27,7 @@ from skleak.utils._records import (
     TARGET,
     Persons,
     check_table,
+    feature_labels,
     is_single_feature,
     is_target,
     resolve_features,
@@ -79,6 +80,35 @@ class Secret:
         return self.index == TARGET_INDEX
 
 
+_IMPUTED: ContextVar[dict[str, FloatArray] | None] = ContextVar("imputed", default=None)
+
+
+@contextmanager
+def imputing_once() -> Iterator[None]:
+    """Let attacks share what they impute of the same records by the default models."""
+    token = _IMPUTED.set({})
+    try:
+        yield
+    finally:
+        _IMPUTED.reset(token)
+
+
+def _shared(impute: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
+    """Keep what the default model imputes for as long as `imputing_once` lasts."""
+
+    @wraps(impute)
+    def found(everyone: "Population", model: Any = None) -> FloatArray:
+        kept = _IMPUTED.get()
+        if kept is None or model is not None:
+            return impute(everyone, model)
+        key = f"{impute.__name__} {joblib.hash(replace(everyone, targets=everyone.targets[:0]))}"
+        if key not in kept:
+            kept[key] = impute(everyone)
+        return kept[key]
+
+    return found
+
+
 @dataclass(frozen=True)
 class Population:
     """Records of which an adversary knows all but a secret, and who is attacked. Confidential."""
@@ -105,6 +135,86 @@ class Population:
             return column, self.targets
         values = np.append(column[self.teachers], column[self.teachers[0]])
         return values, np.full(len(self.targets), len(self.teachers))
+
+    def prior(self, prior: Any) -> Array:
+        """Prior of every target's attribute, from all records but its own, or those of reference.
+
+        Shapes: ``prior`` (M,) or (n_targets, M); returns (n_targets, M).
+        """
+        n_values = self.secret.n_values
+        if isinstance(prior, str):
+            if prior == "uniform":
+                return np.full((len(self.targets), n_values), 1.0 / n_values)
+            if prior == "marginal":
+                codes, places = self.others(self.secret.codes)
+                return marginal_prior(codes, n_values)[places]
+            if prior == "conditional":
+                return self.conditional_prior()[self.targets]
+            raise ValueError(
+                "`prior` must be 'marginal', 'uniform', 'conditional' or an array of "
+                f"probabilities; got {prior!r}."
+            )
+        table_of_priors = check_prior(prior, n_values)
+        if table_of_priors.ndim == 2 and len(table_of_priors) != len(self.targets):
+            raise ValueError(
+                f"`prior` must have one row for each of the {len(self.targets)} targets, or be "
+                f"shared; got shape {table_of_priors.shape}."
+            )
+        return np.array(np.broadcast_to(table_of_priors, (len(self.targets), n_values)))
+
+    @_shared
+    def conditional_prior(self, classifier: Any = None) -> FloatArray:
+        """Probability of each value given what else is known of a record, by a classifier.
+
+        Returns (n, M): positive, as `CrossFitted` says, of all records.
+        """
+        known, y, codes = self.known, self.y, self.secret.codes
+        n_values, everyone = self.secret.n_values, np.arange(len(codes))
+        if known.shape[1] == 0 and y is None:
+            codes, places = replace(self, targets=everyone).others(codes)
+            return marginal_prior(codes, n_values)[places]
+        teachers = everyone if self.teachers is None else self.teachers
+        own = take_rows(known, teachers), None if y is None else y[teachers], codes[teachers]
+        fitted = CrossFitted.of(classifier, *own, n_values, teachers)
+        return fitted.probabilities(known, y, everyone)
+
+    @_shared
+    def imputed(self, regressor: Any = None) -> FloatArray:
+        """Guess of a number for every record, of shape (n,), by a regression on other folds.
+
+        Of records beside those of reference by one on all of these.
+        """
+        model = without_ledger(on_encoded_columns(Ridge()) if regressor is None else regressor)
+        features, column = known_features(self.known, self.y), self.secret.column
+        if self.teachers is None:
+            return np.asarray(cross_val_predict(model, features, column, cv=folds(len(column))))
+        taught = take_rows(features, self.teachers), column[self.teachers]
+        found = np.asarray(without_ledger(model).fit(*taught).predict(features), dtype=np.float64)
+        found[self.teachers] = cross_val_predict(model, *taught, cv=folds(len(taught[1])))
+        return found
+
+    def imputed_normal(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of a number given all else about its record, (n,) each.
+
+        Both without the number itself: residuals of the same fold come from a regression that has
+        not seen the record, and its own residual is left out.
+        """
+        column = self.secret.column
+        n, own = len(column), self.teachers
+        spread = float(column[slice(None) if own is None else own].std())
+        if known_features(self.known, self.y).shape[1] == 0:
+            others, places = replace(self, targets=np.arange(n)).others(column)
+            return means_of_others(others)[places], np.full(n, spread)
+        mean = self.imputed()
+        squares = (column - mean) ** 2
+        if own is None:
+            variance = means_of_others(squares)
+            for _, test in folds(n).split(np.arange(n)):
+                if len(test) > _ENOUGH:
+                    variance[test] = means_of_others(squares[test])
+        else:
+            variance = np.full(n, squares[own].mean())
+        return mean, np.sqrt(np.maximum(variance, (_NARROWEST * spread) ** 2))
 
 
 def as_table(X: Any, name: str = "X") -> Any:
@@ -157,6 +267,11 @@ def remember_columns(fitted: Any, table: Any) -> None:
     names = column_names(table)
     if names is not None:
         fitted.feature_names_in_ = names
+
+
+def store_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
+    """Set the parameters, as they are, from the names in the scope of a constructor."""
+    vars(estimator).update({name: value for name, value in given.items() if name != "self"})
 
 
 def take_rows(table: Any, rows: IntArray) -> Any:
@@ -261,6 +376,13 @@ def read_secret(table: Any, y: Any, attribute: Any, values: Any = None) -> Secre
     return find_secret(table, attribute, values)
 
 
+def any_secret(table: Any, y: Any, attribute: Any, values: Any) -> Secret:
+    """Read the secret of all records; where no attribute is named, `y` is the secret."""
+    if attribute is None:
+        return secret_of(y, TARGET_INDEX, "y", values)
+    return read_secret(table, y, attribute, values)
+
+
 def of_first_rows(table: Any, y: Any, secret: Secret, persons: Persons) -> tuple[Any, Any, Secret]:
     """Return what is known of the first row of each person, whose secret all rows carry.
 
@@ -346,6 +468,37 @@ def is_quantity(distinct: Array, n: int) -> bool:
     return len(distinct) > np.sqrt(n)
 
 
+def few_valued(table: Any) -> dict[str, tuple[list[int], IntArray]]:
+    """Find the columns of raw records that have few values, as an attribute would.
+
+    Columns of 0 and 1 next to each other, of which no record has two, may be the categories of one
+    column, and are taken for one. Returns, by name, positions of the columns, and of the first
+    record with each of the values.
+    """
+    blocks: list[list[int]] = []
+    codes, ones = {}, None
+    for j in range(table.shape[1]):
+        column = pd.Series(raw_column(table, j))
+        codes[j], distinct = pd.factorize(column, use_na_sentinel=False)
+        known = np.asarray(distinct)[~pd.isna(distinct)]
+        if len(distinct) < 2 or known.dtype.kind in "mM" or is_quantity(known, len(column)):
+            ones = None
+            continue
+        own = column.to_numpy(np.float64) if set(distinct.tolist()) == {0, 1} else None
+        if ones is not None and own is not None and (ones + own).max() <= 1.0:
+            blocks[-1].append(j)
+            ones = ones + own
+        else:
+            blocks.append([j])
+            ones = own
+    names, found = feature_labels(column_names(table), table.shape[1]), {}
+    for block in blocks:
+        name = names[block[0]] if len(block) == 1 else f"{names[block[0]]} to {names[block[-1]]}"
+        values = pd.DataFrame({j: codes[j] for j in block}).drop_duplicates()
+        found[name] = block, values.index.to_numpy(np.intp)
+    return found
+
+
 def range_of_others(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Ranges of quantities among the *other* records, wider by half their width on both sides.
 
@@ -367,34 +520,6 @@ def widened(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
 _N_FOLDS = 5
 
 
-def attribute_prior(prior: Any, everyone: Population) -> Array:
-    """Prior of every target's attribute, from all records but its own, or those of reference.
-
-    Shapes: ``prior`` (M,) or (n_targets, M); returns (n_targets, M).
-    """
-    secret, targets = everyone.secret, everyone.targets
-    n_values = secret.n_values
-    if isinstance(prior, str):
-        if prior == "uniform":
-            return np.full((len(targets), n_values), 1.0 / n_values)
-        if prior == "marginal":
-            codes, places = everyone.others(secret.codes)
-            return marginal_prior(codes, n_values)[places]
-        if prior == "conditional":
-            return conditional_prior(None, everyone)[targets]
-        raise ValueError(
-            "`prior` must be 'marginal', 'uniform', 'conditional' or an array of probabilities; "
-            f"got {prior!r}."
-        )
-    table_of_priors = check_prior(prior, n_values)
-    if table_of_priors.ndim == 2 and len(table_of_priors) != len(targets):
-        raise ValueError(
-            f"`prior` must have one row for each of the {len(targets)} targets, or be shared; got "
-            f"shape {table_of_priors.shape}."
-        )
-    return np.array(np.broadcast_to(table_of_priors, (len(targets), n_values)))
-
-
 def marginal_prior(codes: IntArray, n_values: int, counts: FloatArray | None = None) -> FloatArray:
     """Relative frequencies of the values among all *other* records.
 
@@ -409,53 +534,6 @@ def marginal_prior(codes: IntArray, n_values: int, counts: FloatArray | None = N
     others = np.tile(counts, (len(codes), 1))
     others[np.arange(len(codes)), codes] -= 1.0
     return (others + 1.0 / n_values) / counts.sum()
-
-
-_IMPUTED: ContextVar[dict[str, FloatArray] | None] = ContextVar("imputed", default=None)
-
-
-@contextmanager
-def imputing_once() -> Iterator[None]:
-    """Let attacks share what they impute of the same records by the default models."""
-    token = _IMPUTED.set({})
-    try:
-        yield
-    finally:
-        _IMPUTED.reset(token)
-
-
-def _shared(impute: Callable[[Any, Population], FloatArray]) -> Callable[..., FloatArray]:
-    """Keep what the default model imputes for as long as `imputing_once` lasts."""
-
-    @wraps(impute)
-    def found(model: Any, everyone: Population) -> FloatArray:
-        kept = _IMPUTED.get()
-        if kept is None or model is not None:
-            return impute(model, everyone)
-        key = f"{impute.__name__} {joblib.hash(replace(everyone, targets=everyone.targets[:0]))}"
-        if key not in kept:
-            kept[key] = impute(None, everyone)
-        return kept[key]
-
-    return found
-
-
-@_shared
-def conditional_prior(classifier: Any, everyone: Population) -> FloatArray:
-    """Probability of each value given what else is known of a record, by a cross-fitted classifier.
-
-    By default a logistic regression on encoded columns. Returns (n, M): positive, as `CrossFitted`
-    says.
-    """
-    known, y, codes = everyone.known, everyone.y, everyone.secret.codes
-    n_values, n = everyone.secret.n_values, len(codes)
-    if known.shape[1] == 0 and y is None:
-        codes, places = replace(everyone, targets=np.arange(n)).others(codes)
-        return marginal_prior(codes, n_values)[places]
-    teachers = np.arange(n) if everyone.teachers is None else everyone.teachers
-    own = take_rows(known, teachers), None if y is None else y[teachers], codes[teachers]
-    fitted = CrossFitted.of(classifier, *own, n_values, teachers)
-    return fitted.probabilities(known, y, np.arange(n))
 
 
 @dataclass(frozen=True)
@@ -483,7 +561,10 @@ class CrossFitted:
         n_values: int,
         positions: IntArray,
     ) -> "CrossFitted":
-        """Fit one classifier without each fold; `positions` are those of the records among all."""
+        """Fit one classifier without each fold, logistic regression where none is given.
+
+        Positions are those of the records among all.
+        """
         if classifier is None:
             classifier = on_encoded_columns(LogisticRegression(max_iter=1000))
         if not hasattr(classifier, "predict_proba"):
@@ -560,47 +641,6 @@ _ENOUGH = 20
 _NARROWEST = 1e-6
 # Records, evenly spaced, that tell how much other columns leave of the spread of a number.
 _MOST_RECORDS = 4096
-
-
-@_shared
-def imputed(regressor: Any, everyone: Population) -> FloatArray:
-    """Guess of a number for every record, of shape (n,), by a regression on other folds.
-
-    By default a ridge regression on encoded columns. Of records beside those of reference by one
-    on all of these.
-    """
-    model = without_ledger(on_encoded_columns(Ridge()) if regressor is None else regressor)
-    features, column = known_features(everyone.known, everyone.y), everyone.secret.column
-    if everyone.teachers is None:
-        return np.asarray(cross_val_predict(model, features, column, cv=folds(len(column))))
-    taught = take_rows(features, everyone.teachers), column[everyone.teachers]
-    found = np.asarray(without_ledger(model).fit(*taught).predict(features), dtype=np.float64)
-    found[everyone.teachers] = cross_val_predict(model, *taught, cv=folds(len(taught[1])))
-    return found
-
-
-def imputed_normal(everyone: Population) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of a number given all else about its record, (n,) each.
-
-    Both without the number itself: residuals of the same fold come from a regression that has not
-    seen the record, and its own residual is left out.
-    """
-    column = everyone.secret.column
-    n, own = len(column), everyone.teachers
-    spread = float(column[slice(None) if own is None else own].std())
-    if known_features(everyone.known, everyone.y).shape[1] == 0:
-        others, places = replace(everyone, targets=np.arange(n)).others(column)
-        return means_of_others(others)[places], np.full(n, spread)
-    mean = imputed(None, everyone)
-    squares = (column - mean) ** 2
-    if own is None:
-        variance = means_of_others(squares)
-        for _, test in folds(n).split(np.arange(n)):
-            if len(test) > _ENOUGH:
-                variance[test] = means_of_others(squares[test])
-    else:
-        variance = np.full(n, squares[own].mean())
-    return mean, np.sqrt(np.maximum(variance, (_NARROWEST * spread) ** 2))
 
 
 def means_of_others(column: FloatArray) -> FloatArray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import is_classifier
@@ -445,3 +446,14 @@ def calibrated_threshold(scores: FloatArray, prior: float) -> float:
     """Least float above the reference score of `reference_rank`: ties with it are no members."""
     place = len(scores) - reference_rank(prior, len(scores))
     return float(np.nextafter(np.partition(scores, place)[place], np.inf))
+
+
+def check_rate(false_positive_rate: npt.ArrayLike) -> FloatArray:
+    """One rate, of shape (), or several, of shape (k,), in [0, 1]."""
+    rate = np.asarray(false_positive_rate, dtype=np.float64)
+    if rate.ndim > 1 or not np.all((rate >= 0.0) & (rate <= 1.0)):
+        raise ValueError(
+            "`false_positive_rate` must lie in [0, 1], each if there are several; got "
+            f"{false_positive_rate!r}."
+        )
+    return rate

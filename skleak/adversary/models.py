@@ -56,110 +56,105 @@ class Shell:
     model: Any  # Released where it can be, so that copies are cheap and know no record
     n_parameters: int  # Number of coefficients, and the intercept where there is one
 
+    @classmethod
+    def fit(
+        cls, model: PublicModel, X: Any, y: Array, sample_weight: FloatArray | None = None
+    ) -> Self:
+        """Fit once what many releases are put into.
 
-def fit_shell(
-    model: PublicModel, X: Any, y: Array, sample_weight: FloatArray | None = None
-) -> Shell:
-    """Fit once what many releases are put into.
+        Shapes: ``X`` (n, d); ``y`` (n,); ``sample_weight`` (n,).
+        """
+        weights = weight_argument(model.template, sample_weight)
+        return cls.of(clone(model.template).fit(X, y, **weights))
 
-    Shapes: ``X`` (n, d); ``y`` (n,); ``sample_weight`` (n,).
-    """
-    weights = weight_argument(model.template, sample_weight)
-    return shell_of(clone(model.template).fit(X, y, **weights))
+    @classmethod
+    def of(cls, fitted: Any) -> Self:
+        """Return what many releases are put into, of a fitted model."""
+        width = len(model_parameters(fitted))
+        if hasattr(fitted, "release"):
+            with warnings.catch_warnings():
+                # Its noiseless parameters are replaced before anything leaves.
+                warnings.simplefilter("ignore", PrivacyLeakWarning)
+                fitted = fitted.release()
+        return cls(fitted, width)
 
+    def models_with(self, parameters: FloatArray) -> Iterator[Any]:
+        """Models that predict with given parameters, one after the other.
 
-def shell_of(fitted: Any) -> Shell:
-    """Return what many releases are put into, of a fitted model."""
-    width = len(model_parameters(fitted))
-    if hasattr(fitted, "release"):
-        with warnings.catch_warnings():
-            # Its noiseless parameters are replaced before anything leaves.
-            warnings.simplefilter("ignore", PrivacyLeakWarning)
-            fitted = fitted.release()
-    return Shell(fitted, width)
+        Shapes: ``parameters`` (n_releases, n_parameters); yields: with ``predict`` and ``score`` on
+        preprocessed records.
+        """
+        coef, intercept = self.model.coef_, getattr(self.model, "intercept_", 0.0)
+        size = np.size(coef)
+        for row in parameters:
+            one = copy.copy(self.model)
+            one.coef_ = row[:size].reshape(np.shape(coef))
+            if self.n_parameters > size:
+                own = row[size:].reshape(np.shape(intercept))
+                one.intercept_ = own if own.ndim else float(own)
+            yield one
 
+    def models_on(self, X: Any, parameters: FloatArray) -> Iterator[tuple[Any, Any]]:
+        """Models that answer about records as those with given parameters, and records for them.
 
-def models_with(shell: Shell, parameters: FloatArray) -> Iterator[Any]:
-    """Models that predict with given parameters, one after the other.
+        A linear model sees the linear predictors of a record alone. Those of many releases are one
+        matrix product, and the model whose coefficients are the identity takes them for records.
 
-    Shapes: ``parameters`` (n_releases, n_parameters); yields: with ``predict`` and ``score`` on
-    preprocessed records.
-    """
-    coef, intercept = shell.model.coef_, getattr(shell.model, "intercept_", 0.0)
-    size = np.size(coef)
-    for row in parameters:
-        one = copy.copy(shell.model)
-        one.coef_ = row[:size].reshape(np.shape(coef))
-        if shell.n_parameters > size:
-            own = row[size:].reshape(np.shape(intercept))
-            one.intercept_ = own if own.ndim else float(own)
-        yield one
+        Shapes: ``X`` (n, d), preprocessed; ``parameters`` (n_releases, n_parameters); yields a
+        model and a table (n, ...) for each release.
+        """
+        if type(self.model) not in _LINEAR:
+            yield from ((model, X) for model in self.models_with(parameters))
+            return
+        table, coef = plain_table(X), np.shape(self.model.coef_)
+        identity = self._on_predictors()
+        k = np.size(identity.intercept_)
+        for rows in row_blocks(len(parameters), k * table.shape[0], _PREDICTORS):
+            some = parameters[rows]
+            slopes = some[:, : np.prod(coef, dtype=int)].reshape(len(some) * k, -1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                predictors = np.asarray(slopes @ table.T).reshape(len(some), k, -1)
+                predictors += self._intercepts(some)[:, :, None]
+            for own, model in zip(predictors, self.models_with(some), strict=True):
+                # What is not finite is no record, and the model itself says what is wrong.
+                yield (identity, own.T) if np.isfinite(own).all() else (model, X)
 
+    def rows_for(
+        self, X: Any, places: IntArray, parameters: FloatArray
+    ) -> tuple[Any, FloatArray] | None:
+        """One model, and rows for it: its answers are those of many, each about rows of its own.
 
-def models_on(shell: Shell, X: Any, parameters: FloatArray) -> Iterator[tuple[Any, Any]]:
-    """Models that answer about the records as those with given parameters, and records for them.
-
-    A linear model sees the linear predictors of a record alone. Those of many releases are one
-    matrix product, and the model whose coefficients are the identity takes them for records.
-
-    Shapes: ``X`` (n, d), preprocessed; ``parameters`` (n_releases, n_parameters); yields a model
-    and a table (n, ...) for each release.
-    """
-    if type(shell.model) not in _LINEAR:
-        yield from ((model, X) for model in models_with(shell, parameters))
-        return
-    table, coef = plain_table(X), np.shape(shell.model.coef_)
-    identity = _on_predictors(shell)
-    k = np.size(identity.intercept_)
-    for rows in row_blocks(len(parameters), k * table.shape[0], _PREDICTORS):
-        some = parameters[rows]
-        slopes = some[:, : np.prod(coef, dtype=int)].reshape(len(some) * k, -1)
+        Shapes: ``X`` (n, d), preprocessed; ``places`` (n_models, k); ``parameters`` (n_models,
+        n_parameters); the rows (n_models * k, ...). None unless the model is known to be linear,
+        and its predictors are finite.
+        """
+        if type(self.model) not in _LINEAR:
+            return None
+        table, identity = plain_table(X), self._on_predictors()
+        slopes = parameters[:, : np.size(self.model.coef_)]
+        slopes = slopes.reshape(len(parameters), np.size(identity.intercept_), -1)
         with np.errstate(over="ignore", invalid="ignore"):
-            predictors = np.asarray(slopes @ table.T).reshape(len(some), k, -1)
-            predictors += _intercepts(shell, some)[:, :, None]
-        for own, model in zip(predictors, models_with(shell, some), strict=True):
-            # What is not finite is no record, and the model itself says what is wrong.
-            yield (identity, own.T) if np.isfinite(own).all() else (model, X)
+            each = [table[at] @ own.T for at, own in zip(places, slopes, strict=True)]
+            predictors = np.stack(each) + self._intercepts(parameters)[:, None, :]
+        rows = predictors.reshape(-1, slopes.shape[1])
+        return (identity, rows) if np.isfinite(rows).all() else None
 
+    def _on_predictors(self) -> Any:
+        """Make a model that predicts from linear predictors, (n, k), as this from records."""
+        coef = np.asarray(self.model.coef_)
+        k = 1 if coef.ndim == 1 else len(coef)
+        one = copy.copy(self.model)
+        one.__dict__.pop("feature_names_in_", None)
+        one.coef_ = np.ones(1) if coef.ndim == 1 else np.eye(k)
+        one.intercept_, one.n_features_in_ = np.zeros(k), k
+        return one
 
-def rows_for(
-    shell: Shell, X: Any, places: IntArray, parameters: FloatArray
-) -> tuple[Any, FloatArray] | None:
-    """One model, and rows for it: its answers are those of many, each about rows of its own.
-
-    Shapes: ``X`` (n, d), preprocessed; ``places`` (n_models, k); ``parameters`` (n_models,
-    n_parameters); the rows (n_models * k, ...). None unless the model is known to be linear, and
-    its predictors are finite.
-    """
-    if type(shell.model) not in _LINEAR:
-        return None
-    table, identity = plain_table(X), _on_predictors(shell)
-    slopes = parameters[:, : np.size(shell.model.coef_)]
-    slopes = slopes.reshape(len(parameters), np.size(identity.intercept_), -1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        each = [table[at] @ own.T for at, own in zip(places, slopes, strict=True)]
-        predictors = np.stack(each) + _intercepts(shell, parameters)[:, None, :]
-    rows = predictors.reshape(-1, slopes.shape[1])
-    return (identity, rows) if np.isfinite(rows).all() else None
-
-
-def _on_predictors(shell: Shell) -> Any:
-    """Make a model that predicts from linear predictors, (n, k), as the shell does from records."""
-    coef = np.asarray(shell.model.coef_)
-    k = 1 if coef.ndim == 1 else len(coef)
-    one = copy.copy(shell.model)
-    one.__dict__.pop("feature_names_in_", None)
-    one.coef_ = np.ones(1) if coef.ndim == 1 else np.eye(k)
-    one.intercept_, one.n_features_in_ = np.zeros(k), k
-    return one
-
-
-def _intercepts(shell: Shell, parameters: FloatArray) -> FloatArray:
-    """Return intercepts of releases, (n_releases, k), or of the shell where none are released."""
-    size = np.size(shell.model.coef_)
-    if shell.n_parameters > size:
-        return parameters[:, size:]
-    return np.reshape(getattr(shell.model, "intercept_", 0.0), (1, -1))
+    def _intercepts(self, parameters: FloatArray) -> FloatArray:
+        """Return intercepts of releases, (n_releases, k), or the own where none are released."""
+        size = np.size(self.model.coef_)
+        if self.n_parameters > size:
+            return parameters[:, size:]
+        return np.reshape(getattr(self.model, "intercept_", 0.0), (1, -1))
 
 
 Draw = Callable[[int], Array]
@@ -223,7 +218,10 @@ def _without_wrapper(
         best = LinearRegression() if model.regressor is None else clone(model.regressor)
     else:
         return None
-    inner = _with_last_step(learner.estimator, best)
+    inner = best
+    if isinstance(learner.estimator, Pipeline):
+        inner = clone(learner.estimator)
+        inner.steps[-1] = (inner.steps[-1][0], best)
     return replace(learner, estimator=inner, wrappers=(*learner.wrappers, name))
 
 
@@ -263,14 +261,6 @@ def _transformed_targets(
     return of(y), None if y_test is None else of(y_test)
 
 
-def _with_last_step(estimator: Any, model: Any) -> Any:
-    if not isinstance(estimator, Pipeline):
-        return model
-    other = clone(estimator)
-    other.steps[-1] = (other.steps[-1][0], model)
-    return other
-
-
 def _joined(outer: Pipeline, inner: Pipeline) -> Pipeline:
     """One pipeline of the steps of both, whose names differ."""
     taken = {name for name, _ in outer.steps[:-1]}
@@ -307,11 +297,11 @@ class ReleaseKind:
     columns: list[str] | None  # Names of the raw columns, in their order, or None
     # Attributes that a model must share where it has them: its columns and classes
     labels: dict[str, Any]
-    weighted: bool  # True if the adversary knows with what weights it was fitted
+    weighted: bool  # As of the model
     noise_covariance: str  # As provenance has it
 
     @classmethod
-    def of(cls, model: PublicModel, table: Any, y: Any, *, weighted: bool) -> Self:
+    def of(cls, model: PublicModel, table: Any, y: Any) -> Self:
         """Read the kind off the training data, preprocessed as the adversary knows."""
         encoded, template = model.transform(table), model.template
         names = column_names(encoded)
@@ -325,7 +315,7 @@ class ReleaseKind:
         raw = column_names(table)
         covariance = model.noise_covariance
         noise = covariance if isinstance(covariance, str) else "given"
-        return cls(classes, None if raw is None else raw.tolist(), labels, weighted, noise)
+        return cls(classes, None if raw is None else raw.tolist(), labels, model.weighted, noise)
 
     def check(self, released: Any) -> None:
         """Refuse a model of another class, columns, classes or noise, or of unknown weights."""
@@ -481,18 +471,6 @@ def _stated_noise(noise_scale: Any, stated: FloatArray) -> FloatArray:
 _MOST_ENTRIES = 1 << 27
 
 
-def check_size(n_targets: int, n_values: int, n_parameters: int) -> None:
-    """Check that the covariances of all candidates fit into memory."""
-    entries = n_targets * n_values * n_parameters**2
-    if entries > _MOST_ENTRIES:
-        raise AttackNotApplicableError(
-            "Under noise whose shape depends on the data every candidate of every target has a "
-            f"covariance of its own: {n_targets} x {n_values} matrices of {n_parameters} "
-            f"parameters do not fit into memory. Attack at most "
-            f"{max(1, n_targets * _MOST_ENTRIES // entries)} `records` at a time."
-        )
-
-
 @dataclass(frozen=True)
 class ShapedHypotheses:
     """Gaussians that releases may come from, at unit noise scale. Confidential."""
@@ -512,6 +490,18 @@ class ShapedHypotheses:
         whiteners = np.tril(np.linalg.inv(roots)) / sizes[..., None, :]
         diagonals = np.einsum("imkk->imk", roots) * sizes
         return cls(encodings, shapes, whiteners, np.log(diagonals).sum(axis=2))
+
+    @staticmethod
+    def check_size(n_targets: int, n_values: int, n_parameters: int) -> None:
+        """Check that the covariances of all candidates fit into memory."""
+        entries = n_targets * n_values * n_parameters**2
+        if entries > _MOST_ENTRIES:
+            raise AttackNotApplicableError(
+                "Under noise whose shape depends on the data every candidate of every target has a "
+                f"covariance of its own: {n_targets} x {n_values} matrices of {n_parameters} "
+                f"parameters do not fit into memory. Attack at most "
+                f"{max(1, n_targets * _MOST_ENTRIES // entries)} `records` at a time."
+            )
 
     def scores(self, releases: Releases, rows: slice) -> FloatArray:
         """Log-likelihoods of some releases, but for a constant of each.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from skleak.adversary.knowledge import Population, imputed_normal, range_of_others
+from skleak.adversary.knowledge import Population, range_of_others
 from skleak.bounds import bayes_mse, van_trees_mse
 from skleak.utils._arguments import check_finite
 from skleak.utils._blocks import row_blocks
@@ -67,6 +67,12 @@ class NumberPrior:
         step = self.log_density[targets[:, None], cell + 1] - left
         inside = (place >= -1e-9) & (place <= last + 1e-9)
         return np.where(inside, left + (place - cell) * step, -np.inf)
+
+    def weighted_nodes(self, n_nodes: int, targets: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Even spaces of some targets, and weights with sum 1, (n, n_nodes) each."""
+        nodes = self.nodes(n_nodes, targets)
+        density = np.exp(self.log_at(nodes, targets))
+        return nodes, density / density.sum(axis=1, keepdims=True)
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -128,6 +134,87 @@ class NumberPrior:
             drawn[:, i] = self.low[i] + width * (cell + share)
         return drawn
 
+    def posterior_mean(self, scores: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Mean of every target's number under its posterior, given releases.
+
+        Shapes: ``scores`` (n_releases, n_targets, N_NODES), log-likelihoods at the Chebyshev nodes
+        of [low, high]; ``low``, ``high`` (n_targets,); returns (n_releases, n_targets).
+        """
+        n_releases, n_targets, _ = scores.shape
+        means = np.empty((n_releases, n_targets))
+        for some in row_blocks(n_targets, _MEAN_GRID * (n_releases + N_NODES), _MEAN_ELEMENTS):
+            targets = np.arange(n_targets)[some]
+            nodes = self.nodes(_MEAN_GRID, targets)
+            matrix = basis(places(nodes, low[targets], high[targets]))
+            # One product of matrices for each target: its releases by the nodes of its grid.
+            table = np.matmul(scores[:, some].swapaxes(0, 1), matrix)
+            table += self.log_at(nodes, targets)[:, None]
+            found, resolved = _mean(table, nodes[:, None])
+            means[:, some] = np.where(resolved, found, np.nan).T
+        rows, columns = np.nonzero(np.isnan(means))
+        for some in row_blocks(len(rows), _MEAN_GRID * N_NODES, _MEAN_ELEMENTS):
+            r, t = rows[some], columns[some]
+            means[r, t] = self._closer(scores[r, t], low[t], high[t], t)
+        return means
+
+    def _closer(
+        self, scores: FloatArray, low: FloatArray, high: FloatArray, targets: IntArray
+    ) -> FloatArray:
+        """Posterior means (n,) on grids that are drawn closer until they tell a mean.
+
+        Shapes: ``scores`` (n, N_NODES); ``low``, ``high``, ``targets`` (n,).
+        """
+        start, stop = self.low[targets], self.high[targets]
+        means, open_ = np.empty(len(scores)), np.arange(len(scores))
+        for _ in range(_ROUNDS):
+            t = targets[open_]
+            nodes = start[:, None] + (stop - start)[:, None] * np.linspace(0.0, 1.0, _MEAN_GRID)
+            matrix = basis(places(nodes, low[open_], high[open_]))
+            table = np.matmul(scores[open_, None], matrix)[:, 0] + self.log_at(nodes, t)
+            means[open_], resolved = _mean(table, nodes)
+            near = table >= table.max(axis=1, keepdims=True) + _LEFT_OUT
+            first = np.maximum(near.argmax(axis=1) - 1, 0)
+            last = np.minimum(_MEAN_GRID - near[:, ::-1].argmax(axis=1), _MEAN_GRID - 1)
+            # No closer: densities far apart, each of which lies on a node or two.
+            more = ~resolved & (last - first < _MEAN_GRID // 2)
+            everyone = np.arange(len(open_))
+            start, stop = nodes[everyone, first][more], nodes[everyone, last][more]
+            open_ = open_[more]
+            if not len(open_):
+                break
+        return means
+
+    def grid(self, n_points: int) -> FloatArray:
+        """Ascending points between the ends of each density, half of them where it has its mass.
+
+        Shapes: returns (n_targets, n_points): quantiles of an even mixture of the prior and a
+        uniform density.
+        """
+        nodes = self.nodes(self.log_density.shape[1])
+        density = np.exp(self.log_density - self.log_density.max(axis=1, keepdims=True))
+        cells = 0.5 * (density[:, 1:] + density[:, :-1])
+        shares = 0.5 * cells / cells.sum(axis=1, keepdims=True) + 0.5 / cells.shape[1]
+        steps = np.concatenate([np.zeros((len(cells), 1)), np.cumsum(shares, axis=1)], axis=1)
+        levels = (np.arange(n_points) + 0.5) / n_points
+        return np.stack(
+            [np.interp(levels, own, points) for own, points in zip(steps, nodes, strict=True)]
+        )
+
+    def grid_mean(self, scores: FloatArray, points: FloatArray) -> FloatArray:
+        """Mean of every target's number under its posterior, without interpolation.
+
+        Shapes: ``scores`` (n_releases, n_targets, n_points), log-likelihoods, -inf for values that
+        are ruled out; ``points`` (n_targets, n_points), ascending; returns (n_releases,
+        n_targets). A release that is impossible under every value tells nothing: the prior is left.
+        """
+        weights = np.gradient(points, axis=1)
+        with np.errstate(divide="ignore"):
+            log_prior = self.log_at(points, np.arange(len(points))) + np.log(weights)
+        table = np.where(np.isnan(scores), -np.inf, scores) + log_prior
+        impossible = ~np.isfinite(table.max(axis=2, keepdims=True))
+        table = np.where(impossible, log_prior, table)
+        return _mean(table, points)[0]
+
 
 def number_prior(prior: Any, everyone: Population) -> NumberPrior:
     """Prior density of every target's number, from all records but its own, or those of reference.
@@ -139,7 +226,7 @@ def number_prior(prior: Any, everyone: Population) -> NumberPrior:
     column, places = everyone.others(np.asarray(everyone.secret.column, dtype=np.float64))
     low, high = (end[places] for end in range_of_others(column))
     if isinstance(prior, str) and prior == "conditional":
-        mean, width = imputed_normal(everyone)
+        mean, width = everyone.imputed_normal()
         # Within the range of the others themselves, whatever a regression extrapolates.
         mean = np.clip(mean[targets], 0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high)
         width = width[targets]
@@ -398,6 +485,25 @@ def basis(places: FloatArray) -> FloatArray:
     return interpolation_matrix(places).swapaxes(1, 2)
 
 
+_MEAN_GRID = 257
+# Fewer effective nodes than this do not tell a mean: the grid is drawn closer about them.
+_ENOUGH = 6.0
+_ROUNDS = 12
+# Logarithm of the share of the largest density that is left out by a closer grid.
+_LEFT_OUT = -36.0
+_MEAN_ELEMENTS = 1 << 21
+
+
+def _mean(table: FloatArray, nodes: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Means (...) by densities of which the logarithms are given, and if enough nodes tell them.
+
+    Shapes: ``table`` (..., n_nodes); ``nodes`` broadcasts to it.
+    """
+    weights = np.exp(table - table.max(axis=-1, keepdims=True))
+    total = weights.sum(axis=-1)
+    return (weights * nodes).sum(axis=-1) / total, total**2 >= _ENOUGH * (weights**2).sum(axis=-1)
+
+
 _RISK_GRID = 257
 # Nodes of a risk: at least these, and so many that a release hardly tells neighbors apart.
 _FEWEST_NODES = 129
@@ -448,9 +554,27 @@ class NumberEncodings:
     def information(self) -> FloatArray:
         """Information at unit noise, averaged over the prior, (n_targets,).
 
-        NaN where the nodes do not resolve the encodings.
+        NaN where the nodes do not resolve the encodings. Rounded upward by what the terms that are
+        left out may add: the derivative of one of degree k, at a place x, is at most
+        ``k / sqrt(1 - x^2)`` (Bernstein).
         """
-        return mean_information(self.points, self.low, self.high, self.prior)
+        n, _, p = self.points.shape
+        found, everyone = np.empty(n), np.arange(n)
+        for some in row_blocks(n, (_RISK_GRID + p) * N_NODES, _RISK_ELEMENTS):
+            nodes, weights = self.prior.weighted_nodes(_RISK_GRID, everyone[some])
+            where = places(nodes, self.low[some], self.high[some])
+            terms = slope_matrix(where)
+            moments = np.matmul((terms * weights[:, :, None]).swapaxes(1, 2), terms)
+            own = _centered(self.points[some])
+            gram = np.matmul(own, own.swapaxes(1, 2))
+            series = np.einsum("km,tmp->tkp", chebyshev_coefficients(), own)
+            doubt = truncation_error(np.linalg.norm(series, axis=2))
+            half = 0.5 * (self.high - self.low)[some]
+            steep = (weights / np.maximum(1.0 - where**2, 1.0 / N_NODES**2)).sum(axis=1)
+            missed = _DEGREES * N_NODES * doubt * np.sqrt(steep)
+            size = np.sqrt(np.maximum(np.einsum("tij,tij->t", moments, gram), 0.0)) + missed
+            found[some] = np.where(np.isinf(doubt), np.nan, (size / half) ** 2)
+        return found
 
     def van_trees(self, information: FloatArray) -> FloatArray:
         """Bound of van Trees by information at the noise of a release, (n_targets,).
@@ -481,17 +605,15 @@ class NumberEncodings:
         doubt = float(truncation_error(np.linalg.norm(series, axis=1)[None])[0])
         ends = self.low[[i]], self.high[[i]]
 
-        def at(n_nodes: int) -> tuple[FloatArray, FloatArray]:
-            nodes = self.prior.nodes(n_nodes, [i])
-            return nodes[0], basis(places(nodes, *ends))[0].T @ points
+        def at(n_nodes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+            nodes, weights = self.prior.weighted_nodes(n_nodes, np.array([i]))
+            return nodes[0], weights[0], basis(places(nodes, *ends))[0].T @ points
 
-        nodes, encodings = at(_FEWEST_NODES)
+        nodes, prior, encodings = at(_FEWEST_NODES)
         scale = max(noise_scale, _ROUNDED * float(np.abs(points).max()), np.finfo(float).tiny)
         length = np.linalg.norm(np.diff(encodings, axis=0), axis=1).sum() / scale
         if length > _STEP * _FEWEST_NODES:
-            nodes, encodings = at(int(min(length / _STEP, _MOST)) // 2 * 2 + 1)
-        density = np.exp(self.prior.log_at(nodes[None], np.array([i]))[0])
-        prior = density / density.sum()
+            nodes, prior, encodings = at(int(min(length / _STEP, _MOST)) // 2 * 2 + 1)
         risk, error = bayes_mse(
             encodings, nodes, prior, scale, n_draws=_DRAWS, random_state=generator
         )
@@ -500,36 +622,6 @@ class NumberEncodings:
         if off > 1.0:
             return np.nan, np.nan
         return risk, error + 2.0 * np.sqrt(np.expm1(off**2) * risk) * (nodes[-1] - nodes[0])
-
-
-def mean_information(
-    points: FloatArray, low: FloatArray, high: FloatArray, prior: NumberPrior
-) -> FloatArray:
-    """Mean over the prior of the squared derivative of what is known at nodes, (n_targets,).
-
-    Shapes: ``points`` (n_targets, N_NODES, p); ``low``, ``high`` (n_targets,), their ends. NaN
-    where the nodes do not resolve it. Rounded upward by what the terms that are left out may add:
-    the derivative of one of degree k, at a place x, is at most k / sqrt(1 - x^2) (Bernstein).
-    """
-    found = np.empty(len(points))
-    for some in row_blocks(len(points), (_RISK_GRID + points.shape[2]) * N_NODES, _RISK_ELEMENTS):
-        targets = np.arange(len(points))[some]
-        nodes = prior.nodes(_RISK_GRID, targets)
-        density = np.exp(prior.log_at(nodes, targets))
-        weights = density / density.sum(axis=1, keepdims=True)
-        where = places(nodes, low[some], high[some])
-        terms = slope_matrix(where)
-        moments = np.matmul((terms * weights[:, :, None]).swapaxes(1, 2), terms)
-        own = _centered(points[some])
-        gram = np.matmul(own, own.swapaxes(1, 2))
-        series = np.einsum("km,tmp->tkp", chebyshev_coefficients(), own)
-        doubt = truncation_error(np.linalg.norm(series, axis=2))
-        half = 0.5 * (high - low)[some]
-        steep = (weights / np.maximum(1.0 - where**2, 1.0 / N_NODES**2)).sum(axis=1)
-        missed = _DEGREES * N_NODES * doubt * np.sqrt(steep)
-        size = np.sqrt(np.maximum(np.einsum("tij,tij->t", moments, gram), 0.0)) + missed
-        found[some] = np.where(np.isinf(doubt), np.nan, (size / half) ** 2)
-    return found
 
 
 def _centered(points: FloatArray) -> FloatArray:
@@ -672,10 +764,8 @@ def _averaged(values: FloatArray, encodings: NumberEncodings) -> FloatArray:
     """Means over the priors of what is known at the nodes, (n_targets,); rounded upward."""
     series = values @ chebyshev_coefficients().T
     doubt = truncation_error(np.abs(series))
-    everyone = np.arange(len(values))
-    nodes = encodings.prior.nodes(_RISK_GRID)
-    density = np.exp(encodings.prior.log_at(nodes, everyone))
+    nodes, weights = encodings.prior.weighted_nodes(_RISK_GRID, np.arange(len(values)))
     matrices = basis(places(nodes, encodings.low, encodings.high))
-    means = np.einsum("tm,tmk,tk->t", values, matrices, density) / density.sum(axis=1)
+    means = np.einsum("tm,tmk,tk->t", values, matrices, weights)
     means = np.maximum(means, 0.0) + np.where(np.isinf(doubt), 0.0, doubt)
     return np.where(doubt <= _DOUBT * means, means, np.nan)

@@ -17,7 +17,7 @@ two counts is learnt from the shadow models: they are attacked in turn by what t
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import expit, gammaln, log_ndtr, logit, ndtri
@@ -115,79 +115,28 @@ class ScoreLaws:
         return soften(scores, self.limit, self.softness)
 
 
-def fit_laws(
-    scores: FloatArray,
-    trained_on: BoolArray | None,
-    variance: Variance = "auto",
-    limit: float = np.inf,
-    *,
-    residuals: bool = False,
-    pooling: Pooling | None = None,
-) -> ScoreLaws:
-    """Fit the two laws of every target; with `pooling` shrunk towards those of all targets.
+@dataclass
+class ShadowScores:
+    """Scores of targets under models whose members are known, and what they teach. Confidential."""
 
-    Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets).
-    """
-    laws = _Tally(scores, trained_on, limit, residuals, pooling).laws(variance)
-    if trained_on is not None:
-        return laws
-    # Nothing is known of members.
-    means, scales = (
-        np.concatenate([table, np.full(table.shape, np.nan)], axis=-1)
-        for table in (laws.means, laws.scales)
-    )
-    return replace(laws, means=means, scales=scales, freedom=None, perfect=None)
+    scores: FloatArray  # (n_models, n_targets)
+    # Whether a model was trained on a target, (n_models, n_targets); None where none was on any.
+    trained_on: BoolArray | None
+    variance: Variance = "auto"  # as of `LikelihoodRatioMembership`; pooled laws do not use it
+    limit: float = np.inf  # no score counts as larger: finite for log odds, and for them alone
+    residuals: bool = False  # whether membership shows in scores near zero, not in large ones
+    pooling: Pooling | None = None  # what laws share; None gives every record laws of its own
 
-
-def ratios_from_others(
-    scores: FloatArray,
-    trained_on: BoolArray,
-    variance: Variance,
-    limit: float = np.inf,
-    *,
-    residuals: bool = False,
-    groups: IntArray,
-    pooling: Pooling | None = None,
-) -> FloatArray:
-    """Log-likelihood ratios of some models by laws that all the others teach.
-
-    Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets); ``groups``
-    (n_groups, n_together); returns (n_groups, n_together, n_targets): as `fit_laws` without the
-    group gives it.
-    """
-    tally = _Tally(scores, trained_on, limit, residuals, pooling)
-    ratios = np.empty((*groups.shape, scores.shape[1]))
-    for rows in row_blocks(len(groups), groups.shape[1] * scores.shape[1], _ELEMENTS):
-        ratios[rows] = tally.laws(variance, groups[rows]).log_ratio(scores[groups[rows]])
-    return ratios
-
-
-class _Tally:
-    """Numbers, sums and sums of squares of the scores of every target on both sides.
-
-    Parameters
-    ----------
-    scores, trained_on, limit, residuals, pooling
-        As of `fit_laws`.
-    """
-
-    def __init__(
-        self,
-        scores: FloatArray,
-        trained_on: BoolArray | None,
-        limit: float,
-        residuals: bool,
-        pooling: Pooling | None,
-    ) -> None:
-        self.limit, self.residuals, self.pooling = limit, residuals, pooling
-        self.softness = 0.0 if pooling is None else pooling.softness
-        scores = soften(scores, limit, self.softness)
+    def __post_init__(self) -> None:
+        self.softness = 0.0 if self.pooling is None else self.pooling.softness
+        trained_on = self.trained_on
+        scores = soften(self.scores, self.limit, self.softness)
         # In units of the largest score, whose square is finite. Measured from the median, equal
         # scores have that mean exactly.
         self.unit = float(np.abs(scores).max()) or 1.0
         self.center = np.median(scores, axis=0)
         self.tolerance = _ROUND_OFF * self.unit * float(np.mean(np.abs(scores) / self.unit))
-        self.zero = np.abs(scores) <= self.tolerance if residuals else np.zeros(scores.shape, bool)
+        self.zero = (np.abs(scores) <= self.tolerance) & self.residuals
         self.apart = scores / self.unit - self.center / self.unit
         sides = [np.ones(scores.shape, bool)] if trained_on is None else [~trained_on, trained_on]
         self.sides = np.stack(sides)
@@ -200,7 +149,7 @@ class _Tally:
         for power in (1.0, apart, apart**2):
             yield np.where(sides & ~zero, power, 0.0)
 
-    def laws(self, variance: Variance, without: IntArray | None = None) -> ScoreLaws:
+    def laws(self, without: IntArray | None = None) -> ScoreLaws:
         """Laws from all models, or from all but each group of shape (n_groups, n_together)."""
         sums = self.sums
         if without is not None:
@@ -208,10 +157,13 @@ class _Tally:
             sums = [total[:, None, None] - part for total, part in zip(sums, own, strict=True)]
         zeros, counts, totals, squares = sums
         means = totals / np.maximum(counts, 1.0)
-        squares = _without_round_off(squares - counts * means**2, counts, self.apart)
+        # Zero where a difference is round-off.
+        squares = squares - counts * means**2
+        least = _NO_SPREAD * np.maximum(counts - 1.0, 1.0) * np.abs(self.apart).max(axis=0) ** 2
+        squares = np.where(squares > least, squares, 0.0)
         freedom = None
         if self.pooling is None:
-            scales = np.sqrt(_variances(counts, squares, variance))
+            scales = np.sqrt(_variances(counts, squares, self.variance))
         else:
             means, scales, freedom = self._shrunk(means, counts, squares)
             counts = np.where(np.isfinite(scales), np.maximum(counts, _FEWEST), 0.0)
@@ -222,8 +174,70 @@ class _Tally:
             np.moveaxis(table, 0, -1) for table in (means, self.unit * scales, counts, perfect)
         )
         known = perfect if self.residuals else None
+        if self.trained_on is None:  # nothing is known of members
+            unknown = np.full(means.shape, np.nan)
+            means, scales = (np.concatenate([each, unknown], axis=-1) for each in (means, scales))
+            freedom = known = None
         ends = (self.limit, known, self.tolerance)
         return ScoreLaws(means, scales, counts, *ends, freedom, self.softness)
+
+    def ratios_without(self, groups: IntArray) -> FloatArray:
+        """Log-likelihood ratios of groups of models by laws that all the others teach.
+
+        Shapes: ``groups`` (n_groups, n_together); returns (n_groups, n_together, n_targets).
+        """
+        ratios = np.empty((*groups.shape, self.scores.shape[1]))
+        for rows in row_blocks(len(groups), groups.shape[1] * self.scores.shape[1], _ELEMENTS):
+            ratios[rows] = self.laws(groups[rows]).log_ratio(self.scores[groups[rows]])
+        return ratios
+
+    def choose_pooling(self, groups: IntArray) -> Pooling:
+        """Learn what laws should share: that by which held-out memberships are likeliest.
+
+        Shapes: ``groups`` (n_groups, n_together), models that are held out together.
+        """
+        assert self.trained_on is not None
+        groups = _enough(groups, self.scores.shape[1])
+        member = self.trained_on[groups]
+        best, largest = Pooling(), -np.inf
+        for pooling in _POOLINGS:
+            if pooling.softness and np.isinf(self.limit):
+                continue
+            ratios = replace(self, pooling=pooling).ratios_without(groups)
+            likelihood = -np.logaddexp(0.0, np.where(member, -ratios, ratios)).mean()
+            if likelihood > largest:
+                best, largest = pooling, likelihood
+        return best
+
+    def evidence(self, groups: IntArray) -> "Evidence":
+        """Learn what scores tell, by models that are held out.
+
+        Shapes: ``groups`` (n_groups, n_together), models that are held out together.
+
+        Logistic regression of membership on the log-likelihood ratio of each record's own laws,
+        bounded smoothly at ten nats, and on a monotone function of the rank of the score among all
+        scores: a normal quantile, whose weight is positive to break ties, and steps. Weights are
+        not negative, and have a normal prior of variance 1 around one for the ratio and zero for
+        the rest. So a few records are judged by the ratio alone, and many hardly worse than by the
+        best single threshold. The best rank never speaks against membership, nor the worst for it.
+        """
+        assert self.trained_on is not None
+        merit = _merit(self.scores, self.limit, self.residuals)
+        seen = np.sort(merit, axis=None)
+        groups = _enough(groups, self.scores.shape[1])
+        ratios = self.ratios_without(groups)
+        features = _features(ratios, merit[groups], seen)
+        weights = np.zeros(features.shape[-1])
+        # Models that answer alike whoever they were trained on tell nothing, be it good or bad.
+        if np.all(self.scores == self.scores[0]):
+            pass
+        elif self.pooling is not None and not np.any(ratios):
+            # Too few models to hold any out: the laws of all records are what there is.
+            weights[:2] = 1.0, _TIE_BREAKER
+        else:
+            flat = features.reshape(-1, len(weights))
+            weights = _fit_weights(flat, self.trained_on[groups].ravel())
+        return Evidence(self.laws(), self.residuals, seen, weights)
 
     def _shrunk(
         self, means: FloatArray, counts: FloatArray, squares: FloatArray
@@ -255,15 +269,6 @@ def _shares(zeros: FloatArray, counts: FloatArray) -> FloatArray:
     """Probabilities in (0, 1) of what was counted, of shape (n_sides, ..., n_targets)."""
     usual = (zeros.sum(-1, keepdims=True) + 0.5) / (counts.sum(-1, keepdims=True) + 1.0)
     return (zeros + _WEIGHT * usual) / (counts + _WEIGHT)
-
-
-def _without_round_off(squares: FloatArray, counts: FloatArray, apart: FloatArray) -> FloatArray:
-    """Return sums of squares (n_sides, ..., n_targets), zero where a difference is round-off.
-
-    `apart`, of shape (n_models, n_targets), are the scores in units of the largest one.
-    """
-    least = _NO_SPREAD * np.maximum(counts - 1.0, 1.0) * np.abs(apart).max(axis=0) ** 2
-    return np.where(squares > least, squares, 0.0)
 
 
 def _variances(counts: FloatArray, squares: FloatArray, variance: Variance) -> FloatArray:
@@ -324,76 +329,6 @@ class Evidence:
         """Log-likelihood ratio of scores, of their shape (..., n_targets)."""
         merit = _merit(scores, self.laws.limit, self.residuals)
         return _features(self.laws.log_ratio(scores), merit, self.seen) @ self.weights
-
-
-def fit_evidence(
-    scores: FloatArray,
-    trained_on: BoolArray,
-    variance: Variance = "auto",
-    limit: float = np.inf,
-    *,
-    residuals: bool = False,
-    groups: IntArray,
-    pooling: Pooling | None = None,
-) -> Evidence:
-    """Learn what scores tell, from models whose members are known.
-
-    Without `pooling` every record has laws of its own.
-
-    Shapes: ``scores`` (n_models, n_targets); ``trained_on`` (n_models, n_targets); ``groups``
-    (n_groups, n_together).
-
-    Logistic regression of membership on the log-likelihood ratio of each record's own laws, bounded
-    smoothly at ten nats, and on a monotone function of the rank of the score among all scores:
-    a normal quantile, whose weight is positive to break ties, and steps. Weights are not negative,
-    and have a normal prior of variance 1 around one for the ratio and zero for the rest. So a few
-    records are judged by the ratio alone, and many hardly worse than by the best single threshold.
-    The best rank never speaks against membership, nor the worst for it.
-    """
-    known = scores, trained_on, variance, limit
-    options: dict[str, Any] = {"residuals": residuals, "pooling": pooling}
-    laws = fit_laws(*known, **options)
-    merit = _merit(scores, limit, residuals)
-    seen = np.sort(merit, axis=None)
-    groups = _enough(groups, scores.shape[1])
-    ratios = ratios_from_others(*known, groups=groups, **options)
-    features = _features(ratios, merit[groups], seen)
-    weights = np.zeros(features.shape[-1])
-    # Models that answer alike whoever they were trained on tell nothing, be it good or bad.
-    if np.all(scores == scores[0]):
-        pass
-    elif pooling is not None and not np.any(ratios):
-        # Too few models to hold any out: the laws of all records are what there is.
-        weights[:2] = 1.0, _TIE_BREAKER
-    else:
-        flat = features.reshape(-1, len(weights))
-        weights = _fit_weights(flat, trained_on[groups].ravel())
-    return Evidence(laws, residuals, seen, weights)
-
-
-def choose_pooling(
-    scores: FloatArray,
-    trained_on: BoolArray,
-    limit: float = np.inf,
-    *,
-    residuals: bool = False,
-    groups: IntArray,
-) -> Pooling:
-    """Learn what the laws should share: that by which held-out memberships are likeliest.
-
-    Shapes: as of `fit_evidence`. Scores are log odds if, and only if, their limit is finite.
-    """
-    groups = _enough(groups, scores.shape[1])
-    best, largest = Pooling(), -np.inf
-    for pooling in _POOLINGS:
-        if pooling.softness and np.isinf(limit):
-            continue
-        options: dict[str, Any] = {"residuals": residuals, "groups": groups, "pooling": pooling}
-        ratios = ratios_from_others(scores, trained_on, "auto", limit, **options)
-        likelihood = -np.logaddexp(0.0, np.where(trained_on[groups], -ratios, ratios)).mean()
-        if likelihood > largest:
-            best, largest = pooling, likelihood
-    return best
 
 
 def _enough(groups: IntArray, n_targets: int) -> IntArray:
@@ -607,6 +542,36 @@ def _means(likelihood: FloatArray, trained_on: BoolArray) -> FloatArray:
     number = sides.sum(axis=1)
     total = np.where(sides, likelihood, 0.0).sum(axis=1)
     return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+@dataclass(frozen=True)
+class LikelihoodRatios:
+    """Likelihoods of records under a model over those that are usual of them. Confidential."""
+
+    probabilistic: bool
+    scale: float  # of residuals
+    interpolation: float  # see `usual_likelihoods`
+    usual: FloatArray  # (n,)
+
+    @classmethod
+    def of(
+        cls,
+        scores: FloatArray,
+        trained_on: BoolArray,
+        probabilistic: bool,
+        interpolation: float | None = None,
+    ) -> Self:
+        """From reference models, (n_models, n) each; None learns the interpolation from them."""
+        scale = 1.0 if probabilistic else residual_scale(scores, trained_on)
+        likelihood = likelihoods(scores, probabilistic, scale)
+        if interpolation is None:
+            interpolation = interpolation_of(likelihood, trained_on)
+        usual = usual_likelihoods(likelihood, trained_on, interpolation)
+        return cls(probabilistic, scale, interpolation, usual)
+
+    def under(self, scores: FloatArray) -> FloatArray:
+        """Ratios under models of which the scores (..., n) are given, likewise."""
+        return likelihoods(scores, self.probabilistic, self.scale) / self.usual
 
 
 def dominated_shares(ratios: FloatArray, population: FloatArray, gamma: float) -> FloatArray:

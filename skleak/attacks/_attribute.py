@@ -18,7 +18,6 @@ from skleak.adversary.knowledge import (
     Secret,
     as_column,
     as_table,
-    attribute_prior,
     find_secret,
     of_first_rows,
     range_of_others,
@@ -26,7 +25,6 @@ from skleak.adversary.knowledge import (
     resolve_records,
 )
 from skleak.adversary.numbers import NumberPrior, chebyshev_nodes, maximize
-from skleak.adversary.reconstruction import posterior_mean
 from skleak.adversary.records import reference_table, stack_records, stack_targets
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics.scores import attack_success
@@ -46,13 +44,10 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 _TABLE_ELEMENTS = 1 << 23
 
 
-def categorical_only(attack: Any) -> bool:
-    """Return True if a fitted attack has a posterior: a quantity has a likeliest value only."""
-    if getattr(attack, "numeric_", False):
-        raise AttributeError(
-            "A numeric attribute is guessed by maximum likelihood, which has no probabilities. "
-            "Pass `values` to treat it as one of a few values."
-        )
+def has_posterior(attack: Any) -> bool:
+    """Return True if an attack has a posterior, or say why it has none."""
+    if attack._no_posterior:
+        raise AttributeError(attack._no_posterior)
     return True
 
 
@@ -62,11 +57,6 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
     A subclass computes in `_learn` what the adversary knows once and for all, and says in `_scores`
     how likely every candidate value makes a release.
     """
-
-    attribute: Any
-    values: Any
-    prior: Any
-    records: Any
 
     # How games ask an attack of this very class: about a release of its own for each target, about
     # some of the targets, or about all of them.
@@ -222,7 +212,7 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
 
     def _learn_prior(self, everyone: Population) -> None:
         if not self.numeric_:
-            self.prior_ = attribute_prior(self.prior, everyone)
+            self.prior_ = everyone.prior(self.prior)
 
     def _check_target(self, y: Any, table: Any) -> Array:
         if y is None:
@@ -238,15 +228,25 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
         return self.values_.T
 
     @property
+    def _no_posterior(self) -> str:
+        """Why there are no probabilities; empty where there are: a quantity has none."""
+        if not getattr(self, "numeric_", False):
+            return ""
+        return (
+            "A numeric attribute is guessed by maximum likelihood, which has no probabilities. "
+            "Pass `values` to treat it as one of a few values."
+        )
+
+    @property
     def _table_width(self) -> int:
         """Entries of the table of log-likelihoods of one release."""
         return len(self.records_) * len(self._candidates)
 
     @abstractmethod
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[Any, int, bool]:
+    def _read(self, released: Any, noise_scale: Any, each: int | None) -> tuple[Any, int, bool]:
         """Return the validated releases, their number, and whether a single one was given.
 
-        If `each`, every target has releases of its own.
+        With `each`, every one of so many targets has releases of its own.
         """
 
     @abstractmethod
@@ -311,7 +311,8 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
     ) -> Array:
         """Answer about releases, some at a time so that the tables stay small."""
         check_is_fitted(self, "values_")
-        releases, count, single = self._read(released, noise_scale, each=each)
+        own = len(self.records_) if each else None
+        releases, count, single = self._read(released, noise_scale, own)
         blocks = row_blocks(count, self._table_width, _TABLE_ELEMENTS)
         answers = np.concatenate([answer(releases, rows) for rows in blocks])
         return answers[0] if single else answers
@@ -352,7 +353,7 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
         """Numbers from scores at nodes: likeliest, or with a density means of the posterior."""
         low, high = self._ends
         if self._density is not None:
-            return posterior_mean(scores, low, high, self._density)
+            return self._density.posterior_mean(scores, low, high)
         n_releases, n_targets, n_nodes = scores.shape
         flat = scores.reshape(-1, n_nodes)
         best = np.empty(len(flat))
@@ -360,7 +361,7 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
             best[rows] = maximize(flat[rows])
         return low + (high - low) * 0.5 * (best.reshape(n_releases, n_targets) + 1.0)
 
-    @available_if(categorical_only)
+    @available_if(has_posterior)
     def predict_proba(self, released: Any, noise_scale: Any = None) -> FloatArray:
         """Posterior probability of every candidate value.
 

@@ -10,38 +10,22 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.metaestimators import available_if
 
-from skleak.adversary.hypotheses import PublicModel, below, fit_public_model, is_linear
+from skleak.adversary.hypotheses import PublicModel, below, is_linear
 from skleak.adversary.knowledge import (
     Population,
     Secret,
     folds,
     range_of_others,
+    store_parameters,
     take_rows,
     with_attribute,
 )
 from skleak.adversary.membership import finite, norms_by, unwrapped
-from skleak.adversary.models import (
-    Shell,
-    count_releases,
-    fit_shell,
-    is_model,
-    models_on,
-    models_with,
-    read_releases,
-    rows_for,
-)
-from skleak.adversary.numbers import (
-    HELD_OUT,
-    N_NODES,
-    chebyshev_nodes,
-    is_smooth,
-    number_prior,
-)
-from skleak.adversary.reconstruction import grid_mean, prior_grid
+from skleak.adversary.models import Shell, count_releases, is_model, read_releases
+from skleak.adversary.numbers import HELD_OUT, N_NODES, chebyshev_nodes, is_smooth, number_prior
 from skleak.adversary.records import Records, row_codes
-from skleak.attacks._attribute import AttributeAttack, SomeTargets, categorical_only
+from skleak.attacks._attribute import AttributeAttack, SomeTargets
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics.scores import attack_success
 from skleak.utils._arguments import check_numbers, has_missing
@@ -76,16 +60,6 @@ _JUDGES = 1 << 14
 _MOST, _FEWEST, _POINTS = 513, 129, 1 << 20
 # Queries of a block; entries of all that are kept, encoded, for the next release.
 _QUERIES, _KEPT = 1 << 16, 1 << 23
-
-
-def _has_posterior(attack: Any) -> bool:
-    """Return True if the criterion is a probability rather than an order of the candidates."""
-    if attack.criterion in ("accuracy", "loss", "gradient"):
-        raise AttributeError(
-            f"criterion={attack.criterion!r} puts the candidate values in an order, and gives them "
-            "no probabilities. Use criterion='proba' for the posterior."
-        )
-    return categorical_only(attack)
 
 
 class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
@@ -204,20 +178,13 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         records: Any = None,
         gradient_norm: Callable[[Any, Any, Any], Any] | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.criterion = criterion
-        self.values = values
-        self.prior = prior
-        self.records = records
-        self.gradient_norm = gradient_norm
+        store_parameters(self, locals())
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         self._weights, secret = weights, everyone.secret
         if has_missing(y):
             raise ValueError("`y` must not hold missing values; drop those records first.")
-        weighted = weights is not None
-        model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=weighted)
+        model = PublicModel.of(self.estimator, table, y, weights=weights, any_covariance=True)
         self._index, self._rows, asked = secret.index, self._units.rows, self._candidates
         self._density = None
         if secret.numeric:
@@ -253,10 +220,10 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         # What `y` tells comes with the answers: a prior that knows it would count it twice.
         super()._learn_prior(replace(everyone, y=None))
 
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[Any, int, bool]:
-        if each:
-            shell, n_targets = self._shell(), len(self.records_)
-            releases = read_releases(released, shell.n_parameters, each=n_targets)
+    def _read(self, released: Any, noise_scale: Any, each: int | None) -> tuple[Any, int, bool]:
+        if each is not None:
+            shell = self._shell()
+            releases = read_releases(released, shell.n_parameters, each=each)
             return (shell, releases.parameters), len(releases.parameters), False
         single = count_releases(released) is None
         if is_model(released):
@@ -266,11 +233,11 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         else:
             shell = self._shell()
             parameters = read_releases(released, shell.n_parameters).parameters
-            models = list(models_with(shell, parameters))
+            models = list(shell.models_with(parameters))
         return models, len(models), single
 
     def _shell(self) -> Shell:
-        return fit_shell(self._model, self._encoded[0], self._y, self._weights)
+        return Shell.fit(self._model, self._encoded[0], self._y, self._weights)
 
     def _scores(self, releases: Any, rows: slice) -> FloatArray:
         if isinstance(releases, list):
@@ -313,9 +280,9 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         asked, p = self._units.rows, parameters.shape[2]
         pairs = np.repeat(parameters[rows], self._units.sizes, axis=1).reshape(-1, p)
         answers = self._answers_each(shell, pairs, queries)
-        judges: Iterable[tuple[Any, Any]] = ((model, None) for model in models_with(shell, pairs))
+        judges: Iterable[tuple[Any, Any]] = ((model, None) for model in shell.models_with(pairs))
         if self._compares(shell.model):
-            judges = models_on(shell, self._of_judges(self._encoded[0]), pairs)
+            judges = shell.models_on(self._of_judges(self._encoded[0]), pairs)
         scores = [
             self._judged(judge, table, answers[None, g], asked[[g % len(asked)]])
             for g, (judge, table) in enumerate(judges)
@@ -328,11 +295,11 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         which = np.arange(len(pairs))[:, None] % len(asked)
         places = which + np.arange(own.shape[0] // len(self._rows)) * len(self._rows)
         records = np.broadcast_to(asked[which], places.shape)
-        seen = None if self.criterion == "gradient" else rows_for(shell, own, places, pairs)
+        seen = None if self.criterion == "gradient" else shell.rows_for(own, places, pairs)
         if seen is not None:
             answers = self._answers(*seen, records.ravel(), codes)
             return answers.reshape(*places.shape, *answers.shape[1:])
-        asked_of = zip(models_with(shell, pairs), places, records, strict=True)
+        asked_of = zip(shell.models_with(pairs), places, records, strict=True)
         return np.stack([self._answers(m, take_rows(own, at), i, codes) for m, at, i in asked_of])
 
     def _about(self, targets: IntArray) -> Self:
@@ -469,7 +436,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         """Guesses (..., n_rows) from scores (..., n_rows, n_points) at the points of the grid."""
         points = self._grid
         if self._density is not None:
-            found = grid_mean(scores.reshape(-1, *points.shape), points, self._density)
+            found = self._density.grid_mean(scores.reshape(-1, *points.shape), points)
             return found.reshape(scores.shape[:-1])
         # Scores of steps have many largest values: the middle of these.
         best = scores >= scores.max(axis=-1, keepdims=True)
@@ -480,7 +447,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         """Values of a number at which a model that is not smooth is asked, (n_rows, n_points)."""
         n_points = int(np.clip(_POINTS // len(self._rows), _FEWEST, _MOST))
         if self._density is not None:
-            return prior_grid(self._density, n_points)
+            return self._density.grid(n_points)
         low, high = self._ends
         return np.linspace(low, high, n_points, axis=1)
 
@@ -518,23 +485,14 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         logarithmic = self.criterion == "likelihood"
         return ties_by_prior(scores, self.prior_, logarithmic=logarithmic)
 
-    @available_if(_has_posterior)
-    def predict_proba(self, released: Any, noise_scale: Any = None) -> FloatArray:
-        """Probability of every candidate value, by criteria that have one.
-
-        Parameters
-        ----------
-        released : estimator, pipeline, list of them, or array
-            As in `predict`.
-        noise_scale : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_targets, n_values) or (n_releases, n_targets, n_values)
-            In the order of ``values_``; sums to 1.
-        """
-        return super().predict_proba(released, noise_scale)
+    @property
+    def _no_posterior(self) -> str:
+        if self.criterion not in ("accuracy", "loss", "gradient"):
+            return super()._no_posterior
+        return (
+            f"criterion={self.criterion!r} puts the candidate values in an order, and gives them "
+            "no probabilities. Use criterion='proba' for the posterior."
+        )
 
 
 def evenly(rows: IntArray, count: int) -> IntArray:

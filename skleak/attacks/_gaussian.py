@@ -10,8 +10,8 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary.membership import as_membership
-from skleak.attacks._membership import check_rate
+from skleak.adversary.knowledge import store_parameters
+from skleak.adversary.membership import as_membership, check_rate
 from skleak.bounds import information_projection_advantage, membership_lower_bound_exponential
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._arguments import make_generator
@@ -197,9 +197,7 @@ class GaussianLinearMembership(ConfidentialMixin, NoMetadataRequests, BaseEstima
     }
 
     def __init__(self, *, sigma: float, coef: Any, prior: float = 0.5) -> None:
-        self.sigma = sigma
-        self.coef = coef
-        self.prior = prior
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole

@@ -9,22 +9,19 @@ from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 from sklearn.utils.metaestimators import available_if
 
-from skleak.adversary.hypotheses import fit_public_model
+from skleak.adversary.hypotheses import PublicModel
 from skleak.adversary.knowledge import (
-    TARGET_INDEX,
     Population,
     Secret,
+    any_secret,
     column_names,
-    conditional_prior,
     folds,
-    imputed,
     means_of_others,
-    read_secret,
-    secret_of,
+    store_parameters,
 )
-from skleak.adversary.models import check_each, count_releases, models_with, read_releases
+from skleak.adversary.models import check_each, count_releases
 from skleak.adversary.numbers import number_prior
-from skleak.attacks._attribute import AttributeAttack, categorical_only
+from skleak.attacks._attribute import AttributeAttack, has_posterior
 from skleak.attacks._black_box import BlackBoxAttributeInference, evenly, preprocessed
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._predictions import classifies
@@ -40,9 +37,7 @@ class _Baseline(AttributeAttack):
         """Nothing of the model."""
 
     def _secret(self, table: Any, y: Any) -> Secret:
-        if self.attribute is None:
-            return secret_of(y, TARGET_INDEX, "y", self.values)
-        return read_secret(table, y, self.attribute, self.values)
+        return any_secret(table, y, self.attribute, self.values)
 
     @classmethod
     def _of_prior(cls, values: Array, prior: FloatArray) -> Self:
@@ -74,7 +69,7 @@ class _Baseline(AttributeAttack):
         """
         return super().predict(released, noise_scale)
 
-    @available_if(categorical_only)
+    @available_if(has_posterior)
     def predict_proba(self, released: Any = None, noise_scale: Any = None) -> FloatArray:
         """Return the probability of every candidate value, without looking at the release.
 
@@ -91,9 +86,9 @@ class _Baseline(AttributeAttack):
         """
         return super().predict_proba(released, noise_scale)
 
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[None, int, bool]:
-        if each:
-            return None, len(check_each(released, len(self.records_))), False
+    def _read(self, released: Any, noise_scale: Any, each: int | None) -> tuple[None, int, bool]:
+        if each is not None:
+            return None, len(check_each(released, each)), False
         count = count_releases(released)
         return None, 1 if count is None else count, count is None
 
@@ -153,10 +148,7 @@ class PriorAttack(_Baseline):
         prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal",
         records: Any = None,
     ) -> None:
-        self.attribute = attribute
-        self.values = values
-        self.prior = prior
-        self.records = records
+        store_parameters(self, locals())
 
     def _learn_prior(self, everyone: Population) -> None:
         if not self.numeric_:
@@ -228,16 +220,13 @@ class ImputationAttack(_Baseline):
         values: Any = None,
         records: Any = None,
     ) -> None:
-        self.attribute = attribute
-        self.classifier = classifier
-        self.values = values
-        self.records = records
+        store_parameters(self, locals())
 
     def _learn_prior(self, everyone: Population) -> None:
         if self.numeric_:
-            self.estimates_ = imputed(self.classifier, everyone)[everyone.targets]
+            self.estimates_ = everyone.imputed(self.classifier)[everyone.targets]
         else:
-            self.prior_ = conditional_prior(self.classifier, everyone)[everyone.targets]
+            self.prior_ = everyone.conditional_prior(self.classifier)[everyone.targets]
 
 
 # Records whose secrets teach the weights, which are few, at most.
@@ -332,11 +321,7 @@ class CombinedAttributeInference(AttributeAttack):
         values: Any = None,
         records: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.classifier = classifier
-        self.values = values
-        self.records = records
+        store_parameters(self, locals())
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         n, n_all = len(y), len(everyone.table)
@@ -365,8 +350,8 @@ class CombinedAttributeInference(AttributeAttack):
             records=asked,
         ).fit(everyone.table, everyone.y, sample_weight=weights)
         if self._refers:
-            weighted = {"any_covariance": True, "weighted": weights is not None}
-            box._model = fit_public_model(self.estimator, table, y, **weighted)
+            given = {"any_covariance": True, "weights": weights}
+            box._model = PublicModel.of(self.estimator, table, y, **given)
             box._encoded = [preprocessed(box._model, query) for query in box._raw]
         if self.numeric_:
             self._impute_numbers(everyone, asked)
@@ -385,9 +370,9 @@ class CombinedAttributeInference(AttributeAttack):
         for k in np.unique(self._fold):
             counts = np.bincount(codes[teachers[fold[teachers] != k]], minlength=n_values)
             prior[self._fold == k] = (counts + 1.0 / n_values) / (counts.sum() + 1.0)
-        found = [conditional_prior(self.classifier, everyone)[asked], prior]
+        found = [everyone.conditional_prior(self.classifier)[asked], prior]
         if everyone.known.shape[1]:
-            found[1] = conditional_prior(self.classifier, replace(everyone, y=None))[asked]
+            found[1] = replace(everyone, y=None).conditional_prior(self.classifier)[asked]
         self._without = np.log(np.stack([*found, prior], axis=2))
         self.prior_ = prior[: len(self.records_)]
         self.imputed_ = self.values_[found[0][: len(self.records_)].argmax(axis=1)]
@@ -396,18 +381,14 @@ class CombinedAttributeInference(AttributeAttack):
         """Set imputed numbers with `y` and without it, and the mean of the others."""
         column = everyone.secret.column
         mean = means_of_others(column)
-        found = [imputed(self.classifier, everyone), mean, mean]
+        found = [everyone.imputed(self.classifier), mean, mean]
         if everyone.known.shape[1]:
-            found[1] = imputed(self.classifier, replace(everyone, y=None))
+            found[1] = replace(everyone, y=None).imputed(self.classifier)
         self._truth, self._without = column[asked], np.stack(found, axis=1)[asked]
         self.imputed_ = self._without[: len(self.records_), 0]
 
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[Any, int, bool]:
-        if not each:
-            return self._box._read(released, noise_scale, each=False)
-        shell, n_targets = self._box._shell(), len(self.records_)
-        releases = read_releases(released, shell.n_parameters, each=n_targets)
-        return (shell, releases.parameters), len(releases.parameters), False
+    def _read(self, released: Any, noise_scale: Any, each: int | None) -> tuple[Any, int, bool]:
+        return self._box._read(released, noise_scale, each)
 
     def _scores(self, releases: Any, rows: slice) -> FloatArray:
         """Log-posteriors, or guesses of a number, (n_rows, n_targets, ...)."""
@@ -417,7 +398,7 @@ class CombinedAttributeInference(AttributeAttack):
             return np.stack([about(model)[:n] for model in releases[rows]])
         shell, parameters = releases
         own = parameters[rows].reshape(-1, parameters.shape[2])
-        found = [about(m)[k % n] for k, m in enumerate(models_with(shell, own))]
+        found = [about(m)[k % n] for k, m in enumerate(shell.models_with(own))]
         return np.reshape(found, (-1, n, *np.shape(found[0])))
 
     def _likeliest(self, scores: FloatArray) -> FloatArray:

@@ -1,20 +1,19 @@
 """Attributes and whole records from the gradient that is missing at a release."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import Tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import (
-    candidate_rows,
+    PublicModel,
     changed_columns,
-    check_seen,
     check_weights,
     dense_table,
-    fit_public_model,
     plain_table,
 )
 from skleak.adversary.knowledge import (
@@ -24,22 +23,20 @@ from skleak.adversary.knowledge import (
     range_of_others,
     remember_columns,
     resolve_records,
+    store_parameters,
     take_rows,
+    widened,
 )
 from skleak.adversary.models import ReleaseKind, Releases, read_releases
-from skleak.adversary.reconstruction import (
-    MissingGradient,
-    objective_of,
-    reconstruct_known,
-    reconstruct_roots,
-    reconstruct_unknown,
-)
 from skleak.adversary.records import reference_table
 from skleak.attacks._attribute import AttributeAttack, SomeTargets
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
+from skleak.losses import PointwiseLoss
+from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import row_blocks
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
+from skleak.utils._linalg import augment
 from skleak.utils._predictions import label_positions
 from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
@@ -49,19 +46,305 @@ from skleak.utils._sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+
+def objective_of(
+    model: PublicModel, X: Any, y: Any, sample_weight: FloatArray | None = None
+) -> Objective:
+    """Training objective on all records, of which the adversary knows all but one.
+
+    Shapes: ``X`` (n, d); ``y`` (n,); ``sample_weight`` (n,).
+    """
+    if not model.has_closed_form:
+        raise AttackNotApplicableError(
+            f"The training objective of {type(model.template).__name__} is not known: its "
+            "gradient at other records cannot be formed. Pass a private estimator of "
+            "skleak.linear_model."
+        )
+    fitted = clone(model.template).fit(X, y, sample_weight=sample_weight)
+    objective: Objective = fitted._confidential_state().objective
+    if isinstance(objective, MultinomialObjective):
+        raise AttackNotApplicableError(
+            f"The model has {objective.n_classes} classes, and a prediction for each: "
+            "records are reconstructed from models of one prediction. Use "
+            "WhiteBoxAttributeInference or BlackBoxAttributeInference for an attribute, or train "
+            "on two classes (one against the others)."
+        )
+    return objective
+
+
+def weights_of(objective: Objective, targets: IntArray) -> FloatArray:
+    """Weights of some records, of shape (n_targets,); NaN for those that are not in the fit.
+
+    Their gradients leave no trace, and nothing that is derived from one is known.
+    """
+    weights = objective.weights[targets]
+    return np.where(weights > 0.0, weights, np.nan)
+
+
+@dataclass(frozen=True)
+class MissingGradient:
+    """The gradient that is missing at a release, for every target."""
+
+    loss: PointwiseLoss  # The loss
+    w: FloatArray  # Released parameters, the intercept last where there is one, (n_targets, p)
+    y: FloatArray  # Targets, (n_targets,)
+    gradient: FloatArray  # ``r x~`` of the target, but for the noise, (n_targets, p)
+    # ``H S H [w_pen, 0]`` and ``H S H [0, 1]``, with H the Hessian of the others and S the shape of
+    # the noise, over the square of the target's weight; with no column where there is no
+    # intercept, (n_targets, p)
+    image_w: FloatArray
+    image_e: FloatArray
+    # Range of the predictions of the others, wider by half its width on both sides, (n_targets,)
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(
+        cls, objective: Objective, w: FloatArray, targets: IntArray, shape: FloatArray | None = None
+    ) -> "MissingGradient":
+        """Of all targets at one release: every product with the data is one of matrices.
+
+        Shapes: ``w`` (p,); ``targets`` (n_targets,); ``shape`` (p, p), S of noise that is not
+        isotropic.
+        """
+        a = objective.predictor(w)
+        total = objective.total * objective.gradient(w, a)
+        x = augment(dense_table(take_rows(objective.X, targets)), objective.fit_intercept)
+        weight = weights_of(objective, targets)
+        y = objective.y[targets]
+        r = objective.loss.residual(a[targets], y)
+        # What all others leave over: the sum of all gradients less the target's own.
+        gradient = r[:, None] * x - total / weight[:, None]
+        low, high = (end[targets] for end in range_of_others(a))
+        image_w = image_e = np.empty((len(targets), 0))
+        if objective.fit_intercept:
+            image_w, image_e = _images(objective, w, a, x, targets, shape)
+        every = np.broadcast_to(w, gradient.shape)
+        return cls(objective.loss, every, y, gradient, image_w, image_e, low, high)
+
+    @classmethod
+    def each(cls, objective: Objective, w: FloatArray, targets: IntArray) -> "MissingGradient":
+        """Of every target at a release of its own; tables of shape (n, n_targets) are formed.
+
+        Shapes: ``w`` (n_targets, p); ``targets`` (n_targets,).
+        """
+        n, own = len(objective.y), (targets, np.arange(len(targets)))
+        weight = weights_of(objective, targets)[:, None]
+        a = _predictors(objective, w)
+        residuals = objective.weights[:, None] * objective.loss.residual(a, objective.y[:, None])
+        residuals[own] = 0.0
+        total = objective.total * objective.penalty
+        gradient = -(_transpose_products(objective, residuals) + total * w) / weight
+        image_w = image_e = np.empty((len(targets), 0))
+        if objective.fit_intercept:
+            curvature = objective.weights[:, None] * objective.loss.curvature(a)
+            curvature[own] = 0.0
+
+            def once(v: FloatArray) -> FloatArray:
+                along = curvature * _predictors(objective, v)
+                return (_transpose_products(objective, along) + total * v) / weight
+
+            w_pen, e = w.copy(), np.zeros_like(w)
+            w_pen[:, -1], e[:, -1] = 0.0, 1.0
+            image_w, image_e = once(once(w_pen)), once(once(e))
+        # Any other record in its place: only the range of the others counts.
+        a[own] = a[(targets + 1) % n, own[1]]
+        low, high = widened(a.min(axis=0), a.max(axis=0))
+        y = objective.y[targets]
+        return cls(objective.loss, w, y, gradient, image_w, image_e, low, high)
+
+
+def _predictors(objective: Objective, w: FloatArray) -> FloatArray:
+    """``x~_i . w_k``, of shape (n, n_releases)."""
+    d = objective.X.shape[1]
+    linear = np.asarray(objective.X @ w[:, :d].T)
+    return linear + w[:, d] if objective.fit_intercept else linear
+
+
+def _transpose_products(objective: Objective, values: FloatArray) -> FloatArray:
+    """``sum_i values_ik x~_i``, of shape (n_releases, p)."""
+    product = np.asarray(objective.X.T @ values)
+    return (np.vstack([product, values.sum(axis=0)]) if objective.fit_intercept else product).T
+
+
+def _images(
+    objective: Objective,
+    w: FloatArray,
+    a: FloatArray,
+    x: FloatArray,
+    targets: IntArray,
+    shape: FloatArray | None,
+) -> tuple[FloatArray, FloatArray]:
+    """``H S H [w_pen, 0]`` and ``H S H [0, 1]`` for every target; see `MissingGradient`."""
+    weight = weights_of(objective, targets)[:, None]
+    hessian = _hessian(objective, a)
+    own = weight * objective.loss.curvature(a)[targets, None]
+
+    def image(v: FloatArray) -> FloatArray:
+        """``(H - k x x^T) S (H - k x x^T) v / weight^2`` for every target."""
+        middle = hessian @ v - own * (x @ v)[:, None] * x
+        middle = middle if shape is None else middle @ shape
+        along = np.einsum("ij,ij->i", x, middle)[:, None]
+        return (middle @ hessian - own * along * x) / weight**2
+
+    return image(np.append(w[:-1], 0.0)), image(np.eye(len(w))[-1])
+
+
+def _hessian(objective: Objective, a: FloatArray) -> FloatArray:
+    """Return the unnormalised Hessian at predictors ``a`` (n,), of shape (p, p)."""
+    x = augment(dense_table(objective.X), True)
+    weights = objective.weights * objective.loss.curvature(a)
+    hessian = x.T @ (weights[:, None] * x)
+    hessian[np.diag_indices_from(hessian)] += objective.total * objective.penalty
+    return hessian
+
+
+_LIKELIEST_GRID = 64
+_NEWTON_STEPS = 20
+# From a few widths of a range down to round-off.
+_BISECTIONS = 60
+# A residual below this, relative to the gradient, would be of a record longer than any.
+_SHORTEST = 1e-9
+
+
+def reconstruct_unknown(missing: MissingGradient) -> FloatArray:
+    """Record and target where neither is known: as many equations as unknowns.
+
+    Returns (n_targets, d + 1): the target last.
+    """
+    r = missing.gradient[:, -1:]
+    x = missing.gradient[:, :-1] / r
+    a = _along(x, missing.w[:, :-1]) + missing.w[:, -1]
+    y = missing.loss.inverse_link(a) - r[:, 0]
+    return np.column_stack([x, y])
+
+
+def reconstruct_known(missing: MissingGradient) -> FloatArray:
+    """Likeliest record given the target; see the notes of `InformedReconstruction`.
+
+    Returns (n_targets, d).
+    """
+    w_pen = missing.w[:, :-1]
+    seen = np.column_stack([_along(missing.gradient[:, :-1], w_pen), missing.gradient[:, -1]])
+    cross = missing.image_w[:, -1]
+    metric = np.stack(
+        [
+            np.stack([_along(missing.image_w[:, :-1], w_pen), cross], axis=1),
+            np.stack([cross, missing.image_e[:, -1]], axis=1),
+        ],
+        axis=1,
+    )
+    # Kept finite where one is singular (w = 0).
+    floor = 1e-13 * np.trace(metric, axis1=1, axis2=2)
+    metric = np.linalg.inv(metric + np.maximum(floor, 1e-300)[:, None, None] * np.eye(2))
+    a = _likeliest_prediction(missing, seen, metric)
+    gap = np.einsum("nij,nj->ni", metric, seen - _on_curve(missing, a)[0])
+    gradient = missing.gradient - gap[:, :1] * missing.image_w - gap[:, 1:] * missing.image_e
+    r = missing.loss.residual(a, missing.y)
+    return gradient[:, :-1] / r[:, None]
+
+
+def reconstruct_roots(missing: MissingGradient) -> FloatArray:
+    """Return the records that a gradient without an intercept allows, given the target.
+
+    Returns (2, n_targets, d): one for each solution ``a`` of ``r(a) a = g.w``; equal where there
+    is but one.
+
+    The gradient ``g = r x`` has the direction of the record, and ``g.w = r(a) a`` tells the
+    prediction ``a = x.w``. The left side falls and then rises in ``a``, for each of the losses,
+    so that each arm holds at most one solution. Where noise leaves an arm without one,
+    its end is closest: the turning point, or the widened range of the predictions of the others.
+    """
+    loss, y = missing.loss, missing.y
+    seen = _along(missing.gradient, missing.w)
+    width = 2.0 * (missing.high - missing.low)
+    low, high = missing.low - width, missing.high + width
+
+    def product(a: FloatArray) -> FloatArray:
+        return loss.residual(a, y) * a
+
+    turn = _crossing(lambda a: loss.residual(a, y) + loss.curvature(a) * a, low, high)
+    left = _crossing(lambda a: seen - product(a), low, turn)
+    right = _crossing(lambda a: product(a) - seen, turn, high)
+    # The turning point of a count of one has no residual: the record is then as long as can be,
+    # in either direction. The residual rises, so that the left arm is the negative side.
+    floor = np.maximum(_SHORTEST * np.linalg.norm(missing.gradient, axis=1), np.finfo(float).tiny)
+    residuals = np.stack([loss.residual(left, y), loss.residual(right, y)])
+    ends = np.stack([-floor, floor])
+    residuals = np.where(np.abs(residuals) < floor, ends, residuals)
+    return np.asarray(missing.gradient / residuals[:, :, None])
+
+
+def _crossing(
+    function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """Find where increasing functions cross zero; an end where they do not.
+
+    Bisection needs no sign change, nor finite values.
+    """
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        above = function(middle) > 0.0
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.asarray(0.5 * (low + high))
+
+
+def _along(vectors: FloatArray, w: FloatArray) -> FloatArray:
+    """Products of rows, of shape (n,)."""
+    return np.asarray(np.einsum("ij,ij->i", vectors, w))
+
+
+def _on_curve(missing: MissingGradient, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Points ``r(a) (a - b, 1)`` that the target allows, and their derivative, (n, 2) each."""
+    r, c = missing.loss.residual(a, missing.y), missing.loss.curvature(a)
+    height = a - missing.w[:, -1]
+    return np.stack([r * height, r], axis=-1), np.stack([c * height + r, c], axis=-1)
+
+
+def _likeliest_prediction(
+    missing: MissingGradient, seen: FloatArray, metric: FloatArray
+) -> FloatArray:
+    """Prediction whose point on the curve is closest to what was seen, of shape (n,)."""
+
+    def distance(a: FloatArray) -> FloatArray:
+        gap = _on_curve(missing, a)[0] - seen
+        return np.nan_to_num(np.einsum("ni,nij,nj->n", gap, metric, gap), nan=np.inf)
+
+    # Without noise the quotient of the two entries is the answer.
+    best = seen[:, 0] / seen[:, 1] + missing.w[:, -1]
+    value = distance(best)
+    for share in np.linspace(0.0, 1.0, _LIKELIEST_GRID):
+        start = missing.low + share * (missing.high - missing.low)
+        best, value = _better(best, value, start, distance)
+    step_size = np.ones(len(best))
+    # Wide enough to leave the guess unbiased; beyond, the residual underflows.
+    width = 2.0 * (missing.high - missing.low)
+    for _ in range(_NEWTON_STEPS):
+        point, slope = _on_curve(missing, best)
+        toward = np.einsum("ni,nij->nj", slope, metric)
+        curvature = np.einsum("nj,nj->n", toward, slope)
+        step = np.einsum("nj,nj->n", toward, seen - point) / np.maximum(curvature, 1e-300)
+        before = value
+        trial = np.clip(best + step_size * step, missing.low - width, missing.high + width)
+        best, value = _better(best, value, trial, distance)
+        step_size = np.where(value < before, np.minimum(1.0, 2 * step_size), 0.25 * step_size)
+    return best
+
+
+def _better(
+    best: FloatArray, value: FloatArray, trial: FloatArray, distance: Any
+) -> tuple[FloatArray, FloatArray]:
+    there = distance(trial)
+    closer = there < value
+    return np.where(closer, trial, best), np.where(closer, there, value)
+
 
 # Entries of a table of predictions, records x releases: 16 MB.
 _PREDICTIONS = 1 << 21
 # A range of candidates below this, relative to the column, is rounding in the preprocessing.
 _ROUND_OFF = 1e-9
-
-
-def _no_posterior(attack: Any) -> bool:
-    raise AttributeError(
-        f"{type(attack).__name__} takes the closest candidate, which has no probabilities: it "
-        "knows neither the prior nor the noise. Use WhiteBoxAttributeInference."
-    )
 
 
 class InformedAttributeInference(SomeTargets, AttributeAttack):
@@ -144,10 +427,7 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
     def __init__(
         self, estimator: Any, attribute: Any, *, values: Any = None, records: Any = None
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.values = values
-        self.records = records
+        store_parameters(self, locals())
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         if everyone.teachers is not None:
@@ -161,11 +441,11 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
                 "be closest to. Use InformedReconstruction for the whole record as the model sees "
                 "it, WhiteBoxAttributeInference for the quantity, or pass `values`."
             )
-        model = fit_public_model(self.estimator, table, y, weighted=weights is not None)
+        model = PublicModel.of(self.estimator, table, y, weights=weights)
         encoded = model.transform(table)
         self._objective = objective_of(model, encoded, y, weights)
-        self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
-        rows = candidate_rows(model, table, self.records_, everyone.secret.index, self._candidates)
+        self._kind = ReleaseKind.of(model, table, y)
+        rows = model.candidate_rows(table, self.records_, everyone.secret.index, self._candidates)
         self._measure(encoded, rows)
 
     def _measure(self, encoded: Any, rows: list[Any]) -> None:
@@ -173,7 +453,12 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
         X = plain_table(encoded)
         tables = [plain_table(one) for one in rows]
         columns = changed_columns(take_rows(X, self.records_), tables)
-        check_seen(columns)
+        if not len(columns):
+            raise AttackNotApplicableError(
+                "The preprocessing drops the attribute: every candidate value gives the same input "
+                "to the model, whose release does not depend on it. Keep the column in the "
+                "pipeline."
+            )
         candidates = np.stack([dense_table(one[:, columns]) for one in tables], axis=1)
         self._columns, self._points = columns, candidates
         size = np.abs(candidates).max(axis=1)
@@ -191,9 +476,11 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
     def _learn_prior(self, everyone: Population) -> None:
         """No prior enters."""
 
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[Releases, int, bool]:
-        p, n_targets = self._objective.n_parameters, len(self.records_) if each else None
-        releases = read_releases(released, p, kind=self._kind, each=n_targets)
+    def _read(
+        self, released: Any, noise_scale: Any, each: int | None
+    ) -> tuple[Releases, int, bool]:
+        p = self._objective.n_parameters
+        releases = read_releases(released, p, kind=self._kind, each=each)
         return releases, len(releases.parameters), releases.single
 
     def _scores(self, releases: Releases, rows: slice) -> FloatArray:
@@ -237,10 +524,12 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
     def _log_posterior(self, scores: FloatArray) -> FloatArray:
         return scores
 
-    @available_if(_no_posterior)
-    def predict_proba(self, released: Any, noise_scale: Any = None) -> FloatArray:
-        """Not available: the closest candidate has no probability."""
-        return super().predict_proba(released, noise_scale)
+    @property
+    def _no_posterior(self) -> str:
+        return (
+            f"{type(self).__name__} takes the closest candidate, which has no probabilities: it "
+            "knows neither the prior nor the noise. Use WhiteBoxAttributeInference."
+        )
 
 
 class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):
@@ -327,10 +616,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
         bounds: Any = "others",
         records: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.known_target = known_target
-        self.bounds = bounds
-        self.records = records
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole
@@ -379,8 +665,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
         remember_columns(self, table)
         self.records_ = resolve_records(self.records, table.shape[0])
         weights = check_weights(sample_weight, table)
-        weighted = weights is not None
-        model = fit_public_model(self.estimator, table, y, any_covariance=True, weighted=weighted)
+        model = PublicModel.of(self.estimator, table, y, weights=weights, any_covariance=True)
         if not getattr(model.template, "fit_intercept", True):
             raise AttackNotApplicableError(
                 "Without an intercept the record's gradient gives its direction but not its "
@@ -396,7 +681,7 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
                 "attribute."
             )
         self._transform = model.transform
-        self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
+        self._kind = ReleaseKind.of(model, table, y)
         self._known_target = bool(self.known_target)
         self.n_reconstructed_ = self._objective.X.shape[1] + (not self._known_target)
         X_others, y_others = self._objective.X, self._objective.y

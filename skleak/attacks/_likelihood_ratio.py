@@ -1,6 +1,7 @@
 """Membership by likelihood ratios: exact where they are known, else from shadow models."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -11,35 +12,20 @@ from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary.hypotheses import (
-    PublicModel,
-    encoding_error,
-    fit_public_model,
-    last_step,
-    warn_of_mismatch,
-)
-from skleak.adversary.knowledge import as_column, as_table, resolve_records
+from skleak.adversary.hypotheses import PublicModel, encoding_error, last_step, warn_of_mismatch
+from skleak.adversary.knowledge import as_column, as_table, resolve_records, store_parameters
 from skleak.adversary.membership import (
     PairTest,
     calibrated_threshold,
+    check_rate,
     reference_rank,
     removal_obstacle,
     score_limit,
 )
 from skleak.adversary.models import ReleaseKind, Releases, read_releases
 from skleak.adversary.records import Records
-from skleak.adversary.shadow import (
-    Pooling,
-    choose_pooling,
-    dominated_shares,
-    fit_evidence,
-    fit_laws,
-    interpolation_of,
-    likelihoods,
-    residual_scale,
-    usual_likelihoods,
-)
-from skleak.attacks._membership import ShadowAttack, check_rate
+from skleak.adversary.shadow import LikelihoodRatios, Pooling, ShadowScores, dominated_shares
+from skleak.attacks._membership import ShadowAttack
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.removal import removal_steps
 from skleak.influence.state import alone_in_class
@@ -162,17 +148,7 @@ class LikelihoodRatioMembership(ShadowAttack):
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.n_shadow_models = n_shadow_models
-        self.statistic = statistic
-        self.variance = variance
-        self.shrinkage = shrinkage
-        self.prior = prior
-        self.records = records
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         self.method_ = self.method
@@ -195,9 +171,9 @@ class LikelihoodRatioMembership(ShadowAttack):
         table = candidates.X if sparse.issparse(candidates.X) else as_table(candidates.X)
         y, weights = as_column(candidates.y, table), candidates.weights
         self.method_, self.records_ = "exact", persons.first
-        model = fit_public_model(self.estimator, table, y, weighted=weights is not None)
+        model = PublicModel.of(self.estimator, table, y, weights=weights)
         self._test = test = _with_and_without(model, table, y, persons, weights)
-        self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
+        self._kind = ReleaseKind.of(model, table, y)
         pair = test.own + test.steps, np.broadcast_to(test.own, test.steps.shape)
         self.encodings_, self.distances_ = np.stack(pair, axis=1), test.distances
         self.noise_scale_ = model.noise_scale
@@ -210,21 +186,25 @@ class LikelihoodRatioMembership(ShadowAttack):
     def _fit_shadows(self, candidates: Records, reference: Records | None, rows: IntArray) -> None:
         offline, shrinks = self.method_ == "offline", self.shrinkage and self.variance == "auto"
         self.records_ = rows
-        own = self._train(candidates, reference, rows, offline=offline)
-        self.shadow_scores_, self.trained_on_ = own
+        self.shadow_scores_, self.trained_on_ = self._train(
+            candidates, reference, rows, offline=offline
+        )
         self._residuals = self._statistic is None and not self._probabilistic
         odds = self._statistic is None and self._probabilistic
         limit = score_limit(self.shadow_scores_) if odds else np.inf
+        known = ShadowScores(
+            self.shadow_scores_, self.trained_on_, self.variance, limit, self._residuals
+        )
         if offline:
             pooling = Pooling() if shrinks else None
-            laws = fit_laws(self.shadow_scores_, None, self.variance, limit, pooling=pooling)
+            laws = replace(known, trained_on=None, residuals=False, pooling=pooling).laws()
         else:
             # Of two models in turn, one was trained on what the other was not.
             pairs = np.arange(self.n_shadow_models // 2 * 2).reshape(-1, 2)
-            options: dict[str, Any] = {"residuals": self._residuals, "groups": pairs}
-            pooling = choose_pooling(*own, limit, **options) if shrinks else None
-            evidence = fit_evidence(*own, self.variance, limit, pooling=pooling, **options)
-            self._evidence, laws = evidence, evidence.laws
+            if shrinks:
+                known = replace(known, pooling=known.choose_pooling(pairs))
+            self._evidence = known.evidence(pairs)
+            laws = self._evidence.laws
         self._laws, self.softness_ = laws, laws.softness
         self.means_, self.scales_ = laws.means, laws.scales
         self._finish()
@@ -533,16 +513,7 @@ class RobustMembershipInference(ShadowAttack):
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.n_shadow_models = n_shadow_models
-        self.gamma = gamma
-        self.interpolation = interpolation
-        self.prior = prior
-        self.records = records
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         offline = self.method == "offline"
@@ -553,14 +524,10 @@ class RobustMembershipInference(ShadowAttack):
         reference_rank(self.prior, len(others))  # raises where there are too few
         asked = np.concatenate([self.records_, others])
         self._shadows = self._train(candidates, reference, asked, offline=offline)
-        scores, trained_on = self._shadows
-        self._scale = 1.0 if self._probabilistic else residual_scale(scores, trained_on)
-        likelihood = likelihoods(scores, self._probabilistic, self._scale)
-        self.interpolation_ = interpolation_of(likelihood, trained_on)
-        if self.interpolation != "auto":
-            self.interpolation_ = float(self.interpolation)
-        self._usual = usual_likelihoods(likelihood, trained_on, self.interpolation_)
-        self.usual_likelihoods_ = self._usual[: len(self.records_)]
+        own = None if self.interpolation == "auto" else float(self.interpolation)
+        self._likelihoods = LikelihoodRatios.of(*self._shadows, self._probabilistic, own)
+        self.interpolation_ = self._likelihoods.interpolation
+        self.usual_likelihoods_ = self._likelihoods.usual[: len(self.records_)]
         self._gamma, self._prior = float(self.gamma), float(self.prior)
 
     def _ratios(self, released: Any) -> tuple[FloatArray, FloatArray, bool]:
@@ -568,7 +535,7 @@ class RobustMembershipInference(ShadowAttack):
         check_is_fitted(self, "records_")
         scores, single = self._scores_of(released)
         n = len(self.records_)
-        ratios = likelihoods(scores, self._probabilistic, self._scale) / self._usual
+        ratios = self._likelihoods.under(scores)
         return ratios[:, :n], ratios[:, n:], single
 
     def decision_function(self, released: Any) -> FloatArray:

@@ -2,11 +2,11 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from skleak.adversary.hypotheses import check_private, check_weights_known, weight_argument
-from skleak.adversary.knowledge import remember_columns
+from skleak.adversary.knowledge import remember_columns, store_parameters
 from skleak.adversary.membership import (
     RecordScores,
     Statistic,
     as_membership,
     calibrated_threshold,
+    check_rate,
     finite,
     is_probabilistic,
     record_scores,
@@ -46,17 +47,6 @@ from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray, RandomS
 _LARGEST_SEED = 2**31 - 1
 # Keeps a rate of k of n non-members from counting as more than k / n.
 _ROUND_OFF = 1e-12
-
-
-def check_rate(false_positive_rate: npt.ArrayLike) -> FloatArray:
-    """One rate, of shape (), or several, of shape (k,), in [0, 1]."""
-    rate = np.asarray(false_positive_rate, dtype=np.float64)
-    if rate.ndim > 1 or not np.all((rate >= 0.0) & (rate <= 1.0)):
-        raise ValueError(
-            "`false_positive_rate` must lie in [0, 1], each if there are several; got "
-            f"{false_positive_rate!r}."
-        )
-    return rate
 
 
 class MembershipAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):
@@ -111,7 +101,8 @@ class MembershipAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Bas
             population for `prior`, where a model cannot be trained, for invalid weights, and for
             an estimator that was fitted with weights where none are given.
         """
-        self._forget()
+        for name in [name for name in vars(self) if name.endswith("_")]:  # of an earlier fit
+            delattr(self, name)
         weights = sample_weight, reference_sample_weight
         candidates, reference = known_records(X, y, X_reference, y_reference, weights)
         self._learn(candidates, reference)
@@ -121,11 +112,6 @@ class MembershipAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Bas
     @abstractmethod
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         """Learn from candidates and, where there are any, reference records."""
-
-    def _forget(self) -> None:
-        """Remove what an earlier fit has set."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that records may be sparse, too."""
@@ -355,10 +341,7 @@ class MembershipInference(MembershipAttack):
         prior: float = 0.5,
         gradient_norm: Callable[[Any, Any, Any], Any] | None = None,
     ) -> None:
-        self.statistic = statistic
-        self.threshold = threshold
-        self.prior = prior
-        self.gradient_norm = gradient_norm
+        store_parameters(self, locals())
 
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         self._candidates, self._reference = candidates, reference
@@ -497,8 +480,8 @@ class ShadowAttack(MembershipAttack):
         strata = known.y if self._probabilistic else None
         halves = balanced_halves(strata, len(known.y), self.n_shadow_models, first)
         self._asked, self._statistic = everyone.at(rows), getattr(self, "statistic", None)
-        asked = halves, self._asked, self._statistic, generators
-        scores = shadow_scores(template, known, *asked, n_jobs=self.n_jobs, verbose=self.verbose)
+        models = ShadowModels(template, known, self._asked, self._statistic)
+        scores = models.scores(halves, generators, n_jobs=self.n_jobs, verbose=self.verbose)
         if offline:  # no candidate was trained on
             halves = np.hstack([np.zeros((len(halves), n), dtype=bool), halves])
         return scores, halves[:, rows]
@@ -552,50 +535,47 @@ def balanced_halves(
     return halves
 
 
-def shadow_scores(
-    template: Any,
-    records: Records,
-    halves: BoolArray,
-    asked: Records,
-    statistic: RecordScores | None,
-    generators: Sequence[np.random.Generator],
-    *,
-    n_jobs: int | None,
-    verbose: int,
-) -> FloatArray:
-    """Train shadow models, ask each about the targets, and keep the scores alone.
+@dataclass(frozen=True)
+class ShadowModels:
+    """Models like the one under attack, each trained on a half of some records. Confidential."""
 
-    Shapes: ``records`` (n, ...); ``halves`` (n_models, n); ``asked`` (n_targets, ...); returns
-    (n_models, n_targets): the same for every `n_jobs`.
-    """
-    tasks = (
-        delayed(_scores_of_one)(template, records, half, asked, statistic, generator)
-        for half, generator in zip(halves, generators, strict=True)
-    )
-    found = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
-    with tqdm(found, total=len(halves), desc="shadow models", disable=verbose <= 0) as bar:
-        return np.stack(list(bar))
+    template: Any
+    records: Records
+    asked: Records  # of whom scores are kept
+    statistic: RecordScores | None
 
+    def scores(
+        self,
+        halves: BoolArray,
+        generators: Sequence[np.random.Generator],
+        *,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> FloatArray:
+        """Train shadow models, ask each about the targets, and keep the scores alone.
 
-def _scores_of_one(
-    template: Any,
-    records: Records,
-    half: BoolArray,
-    asked: Records,
-    statistic: RecordScores | None,
-    generator: np.random.Generator,
-) -> FloatArray:
-    """Train a shadow model on some of the records, and keep its scores of those asked, alone."""
-    own = records.at(np.flatnonzero(half))
-    model = seeded(template, lambda n: generator.integers(_LARGEST_SEED, size=n))
-    try:
-        model.fit(own.X, own.y, **weight_argument(model, own.weights))
-        return record_scores(model, asked.X, asked.y, statistic, strict=False)
-    except AttackNotApplicableError:
-        raise
-    except ValueError as error:
-        raise ValueError(
-            f"A shadow model trained on {len(own.y)} of the {len(records.y)} records failed: "
-            f"{error} Shadow models see half of the records: pass more of them (`X_reference`), "
-            "and preprocessing that takes categories it has not seen."
-        ) from error
+        Shapes: ``halves`` (n_models, n); returns (n_models, n_targets): the same for every
+        `n_jobs`.
+        """
+        pairs = zip(halves, generators, strict=True)
+        found = Parallel(n_jobs=n_jobs, return_as="generator")(
+            delayed(self._scores_of_one)(half, generator) for half, generator in pairs
+        )
+        with tqdm(found, total=len(halves), desc="shadow models", disable=verbose <= 0) as bar:
+            return np.stack(list(bar))
+
+    def _scores_of_one(self, half: BoolArray, generator: np.random.Generator) -> FloatArray:
+        """Train a shadow model on some of the records, and keep its scores of those asked."""
+        own = self.records.at(np.flatnonzero(half))
+        model = seeded(self.template, lambda n: generator.integers(_LARGEST_SEED, size=n))
+        try:
+            model.fit(own.X, own.y, **weight_argument(model, own.weights))
+            return record_scores(model, self.asked.X, self.asked.y, self.statistic, strict=False)
+        except AttackNotApplicableError:
+            raise
+        except ValueError as error:
+            raise ValueError(
+                f"A shadow model trained on {len(own.y)} of the {len(self.records.y)} records "
+                f"failed: {error} Shadow models see half of the records: pass more of them "
+                "(`X_reference`), and preprocessing that takes categories it has not seen."
+            ) from error

@@ -8,26 +8,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import (
     PublicModel,
-    candidate_rows,
     changed_rows,
     changed_values,
-    check_smooth,
     closed_form_encodings,
     closed_form_shapes,
     encoding_error,
-    fit_public_model,
     noiseless,
     refit_encodings,
     warn_of_mismatch,
 )
-from skleak.adversary.knowledge import TARGET_INDEX, Population, Secret, read_secret
-from skleak.adversary.models import (
-    ReleaseKind,
-    Releases,
-    ShapedHypotheses,
-    check_size,
-    read_releases,
-)
+from skleak.adversary.knowledge import Population, Secret, read_secret, store_parameters
+from skleak.adversary.membership import check_rate
+from skleak.adversary.models import ReleaseKind, Releases, ShapedHypotheses, read_releases
 from skleak.adversary.numbers import NumberEncodings, NumberPrior, number_prior
 from skleak.attacks._attribute import AttributeAttack
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
@@ -144,24 +136,16 @@ class WhiteBoxAttributeInference(AttributeAttack):
         refit_preprocessing: bool = False,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.values = values
-        self.prior = prior
-        self.records = records
-        self.refit_preprocessing = refit_preprocessing
-        self.n_jobs = n_jobs
+        store_parameters(self, locals())
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         self._weights, secret = weights, everyone.secret
-        model = fit_public_model(
-            self.estimator, table, y, any_covariance=True, weighted=weights is not None
-        )
+        model = PublicModel.of(self.estimator, table, y, weights=weights, any_covariance=True)
         self.noise_scale_ = model.noise_scale
-        self._kind = ReleaseKind.of(model, table, y, weighted=weights is not None)
+        self._kind = ReleaseKind.of(model, table, y)
         if self.numeric_ and not secret.is_target:
-            check_smooth(model, table, self.records_, secret.index, self._candidates)
-        known = model, table, y, secret.index
+            model.check_smooth(table, self.records_, secret.index, self._candidates)
+        known = model, table, y, secret
         self.encodings_, self._shaped = self._encode(*known, self._candidates)
         self._noise = NoiseShape.of(model.noise_covariance, self.encodings_.shape[-1])
         # Where noise of a given covariance is isotropic; the encodings themselves elsewhere.
@@ -186,26 +170,26 @@ class WhiteBoxAttributeInference(AttributeAttack):
         return read_secret(table, y, self.attribute, self.values)
 
     def _encode(
-        self, model: PublicModel, table: Any, y: Array, index: int, candidates: Array
+        self, model: PublicModel, table: Any, y: Array, secret: Secret, candidates: Array
     ) -> tuple[FloatArray, ShapedHypotheses | None]:
         """Encode every candidate, (n_values,) or (n_values, n_targets), of every target."""
         covariance, targets, weights = model.noise_covariance, self._units, self._weights
         isotropic = isinstance(covariance, str) and covariance == "isotropic"
         fitted = isinstance(covariance, str) and covariance in ("curvature", "minimax")
-        self._check_encoded(covariance, fitted, isotropic, index == TARGET_INDEX)
+        self._check_encoded(covariance, fitted, isotropic, secret.is_target)
         shape = len(targets), len(candidates)
         if self.refit_preprocessing:
-            change = changed_values(table, y, targets, index, candidates)
+            change = changed_values(table, y, targets, secret.index, candidates)
             return refit_encodings(
                 noiseless(self.estimator), change, shape, self.n_jobs, weights
             ), None
         X = model.transform(table)
-        if index == TARGET_INDEX:
+        if secret.is_target:
             if model.has_closed_form and getattr(model.template, "reweighting", None) is None:
                 return self._encode_targets(model, X, y, candidates), None
-            change = changed_values(X, y, targets, index, candidates)
+            change = changed_values(X, y, targets, secret.index, candidates)
             return refit_encodings(model.template, change, shape, self.n_jobs, weights), None
-        rows = candidate_rows(model, table, targets.rows, index, candidates)
+        rows = model.candidate_rows(table, targets.rows, secret.index, candidates)
         if not model.has_closed_form:
             change = changed_rows(X, y, targets, rows)
             return refit_encodings(model.template, change, shape, self.n_jobs, weights), None
@@ -220,7 +204,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
                 f"{known.missing}. Use isotropic noise."
             )
         if fitted:
-            check_size(*encodings.shape)
+            ShapedHypotheses.check_size(*encodings.shape)
             shapes = closed_form_shapes(state, targets.rows, rows, encodings, covariance)
             return encodings, ShapedHypotheses.of(encodings, shapes)
         return encodings, None
@@ -359,22 +343,20 @@ class WhiteBoxAttributeInference(AttributeAttack):
                 + ("." if self._shaped is None else " that change the shape of the noise.")
                 + " Take `expected_score`."
             )
-        if not 0.0 <= false_positive_rate <= 1.0:
-            raise ValueError(
-                f"`false_positive_rate` must lie in [0, 1]; got {false_positive_rate!r}."
-            )
+        rate = check_rate(float(false_positive_rate))
         distance = np.linalg.norm(self._points[:, 1] - self._points[:, 0], axis=1)
         scale = self.noise_scale_ if noise_scale is None else noise_scale
         with np.errstate(divide="ignore"):
-            return true_positives(distance / scale, false_positive_rate)
+            return true_positives(distance / scale, rate)
 
-    def _read(self, released: Any, noise_scale: Any, *, each: bool) -> tuple[Releases, int, bool]:
-        n_targets, _, p = self.encodings_.shape
-        own = noise_scale, self.noise_scale_, self._kind
-        releases = read_releases(released, p, *own, each=n_targets if each else None)
+    def _read(
+        self, released: Any, noise_scale: Any, each: int | None
+    ) -> tuple[Releases, int, bool]:
+        own = self.encodings_.shape[2], noise_scale, self.noise_scale_, self._kind
+        releases = read_releases(released, *own, each=each)
         # In the coordinates of the points.
         releases = replace(releases, parameters=self._noise.whitened(releases.parameters))
-        if not each and self._shaped is None and not self.numeric_:
+        if each is None and self._shaped is None and not self.numeric_:
             error = encoding_error(self._points.mean(axis=(0, 1)))
             warn_of_mismatch(releases.parameters, self._points, releases.noise_scale, error)
         return releases, len(releases.parameters), releases.single
@@ -481,12 +463,7 @@ class PosteriorMeanReconstruction(WhiteBoxAttributeInference):
         refit_preprocessing: bool = False,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.attribute = attribute
-        self.prior = prior
-        self.records = records
-        self.refit_preprocessing = refit_preprocessing
-        self.n_jobs = n_jobs
+        store_parameters(self, locals())
 
     def _secret(self, table: Any, y: Array) -> Secret:
         secret = read_secret(table, y, self.attribute)

@@ -30,6 +30,7 @@ from skleak.adversary.knowledge import (
     column_names,
     imputing_once,
     raw_column,
+    store_parameters,
     without_attribute,
 )
 from skleak.audit._run import Checkpoint, data_digest, fingerprint, play
@@ -95,10 +96,6 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
         "verbose": ["verbose"],
         "random_state": ["random_state", np.random.Generator],
     }
-
-    def _store(self, given: Mapping[str, Any]) -> None:
-        """Set the parameters, as they are, from the names in the scope of a constructor."""
-        self.__dict__.update({name: value for name, value in given.items() if name != "self"})
 
     # Nested parameters are validated by the estimators themselves.
     @fit_context(prefer_skip_nested_validation=False)
@@ -435,7 +432,7 @@ class LeakageAuditor(BaseAuditor):
         random_state: RandomState = 0,
         persons: str | int | None = None,
     ) -> None:
-        self._store(locals())
+        store_parameters(self, locals())
 
     def _outside(self, X: Any, y: Any, sample_weight: Any) -> Outside:
         if self.attribute is None:
@@ -587,7 +584,7 @@ class MembershipAuditor(BaseAuditor):
         random_state: RandomState = 0,
         persons: str | int | None = None,
     ) -> None:
-        self._store(locals())
+        store_parameters(self, locals())
 
     def _outside(self, X: Any, y: Any, sample_weight: Any) -> Outside:
         raise AttackNotApplicableError(

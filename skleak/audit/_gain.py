@@ -12,16 +12,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import attack_weights, ignoring_mismatches, weights_of_both
-from skleak.adversary.knowledge import (
-    TARGET_INDEX,
-    as_column,
-    as_table,
-    read_secret,
-    resolve_records,
-    secret_of,
-    take_rows,
-)
+from skleak.adversary.knowledge import any_secret, as_column, as_table, resolve_records, take_rows
 from skleak.adversary.models import count_releases
+from skleak.adversary.records import stack_records
 from skleak.attacks import (
     ImputationAttack,
     InformedAttributeInference,
@@ -233,10 +226,7 @@ class _Samples:
             )
         self.weights = None if weights[0] is None else np.concatenate(weights)
         values = getattr(attack, "values", None)
-        if attack.attribute is None:
-            secret = secret_of(y, TARGET_INDEX, "y", values)
-        else:
-            secret = read_secret(X, y, attack.attribute, values)
+        secret = any_secret(X, y, attack.attribute, values)
         self.column, self.numeric = secret.column, secret.numeric
         # Parameters of the attack: candidate values and preprocessing of both samples.
         self.shared: dict[str, Any] = {"values": secret.values}
@@ -296,14 +286,7 @@ def _stacked(train: Any, control: Any) -> Any:
                 f"The control records lack the columns {absent[:5]}; got "
                 f"{list(control.columns)[:10]}. Pass records with the raw columns of training."
             )
-        control = control[list(train.columns)]
-        both = pd.concat([train, control], ignore_index=True)
-        for index, kinds in enumerate(zip(train.dtypes, control.dtypes, strict=True)):
-            if all(isinstance(kind, pd.CategoricalDtype) for kind in kinds):
-                values = kinds[0].categories.union(kinds[1].categories, sort=False)
-                kind = pd.CategoricalDtype(values, ordered=kinds[0].ordered)
-                both.isetitem(index, both.iloc[:, index].astype(kind))
-        return both
+        return stack_records(train, control[list(train.columns)])
     if any(frames) or train.shape[1] != control.shape[1]:
         raise ValueError(
             "Training and control records must be tables of one kind with equal columns; got "

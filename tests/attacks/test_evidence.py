@@ -8,11 +8,9 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from skleak.adversary.shadow import (
+    ShadowScores,
     _features,
     _fit_weights,
-    fit_evidence,
-    fit_laws,
-    ratios_from_others,
 )
 
 
@@ -21,7 +19,7 @@ def alone(n):
 
 
 def taught(scores, trained_on, **options):
-    return fit_evidence(scores, trained_on, groups=alone(len(scores)), **options)
+    return ShadowScores(scores, trained_on, **options).evidence(alone(len(scores)))
 
 
 def halves(rng, n_models, n_targets):
@@ -44,7 +42,7 @@ def areas(evidence, draw, rng, n=20):
 def test_a_perfect_fit_of_members_alone_is_certain(n_models, n_targets, rng):
     trained_on = halves(rng, n_models, n_targets)
     scores = np.where(trained_on, 0.0, rng.normal(size=trained_on.shape))
-    laws = fit_laws(scores, trained_on, "auto", residuals=True)
+    laws = ShadowScores(scores, trained_on, "auto", residuals=True).laws()
     evidence = taught(scores, trained_on, residuals=True)
     # However near to zero the others come.
     fresh = np.concatenate([10.0 ** -np.arange(6.0), [0.0, 1e-16]])
@@ -62,7 +60,7 @@ def test_a_fit_that_is_perfect_at_times_by_hand(rng):
     trained_on = halves(rng, 40, 25)
     scores = rng.normal(np.where(trained_on, 0.5, 2.0), np.where(trained_on, 0.7, 1.0))
     scores[(rng.random(scores.shape) < 0.3) & trained_on] = 0.0
-    laws = fit_laws(scores, trained_on, "per_record", residuals=True)
+    laws = ShadowScores(scores, trained_on, "per_record", residuals=True).laws()
     new = np.vstack([rng.normal(size=(3, 25)), np.zeros(25)])
     for i in range(25):
         expected = np.zeros(4)
@@ -78,7 +76,7 @@ def test_a_fit_that_is_perfect_at_times_by_hand(rng):
 
 def test_who_is_fitted_perfectly_when_left_out_is_no_member(rng):
     trained_on = halves(rng, 12, 5)
-    laws = fit_laws(-1.0 * trained_on, trained_on, "auto", residuals=True)
+    laws = ShadowScores(-1.0 * trained_on, trained_on, "auto", residuals=True).laws()
     assert np.all(laws.log_ratio(np.zeros(5)) < 0.0)
     assert np.all(laws.log_ratio(-np.ones(5)) > 0.0)
     np.testing.assert_array_equal(laws.means, np.tile([0.0, -1.0], (5, 1)))
@@ -106,18 +104,18 @@ def test_models_are_left_out(together, variance, residuals, rng):
     scores[:, 5] = 3.0
     groups = np.array([[3, 8], [0, 1]])[:, :together]
     options = {"residuals": residuals}
-    found = ratios_from_others(scores, trained_on, variance, groups=groups, **options)
+    found = ShadowScores(scores, trained_on, variance, **options).ratios_without(groups)
     assert found.shape == (2, together, 6)
     for k, group in enumerate(groups):
         rest = np.setdiff1d(np.arange(12), group)
-        laws = fit_laws(scores[rest], trained_on[rest], variance, **options)
+        laws = ShadowScores(scores[rest], trained_on[rest], variance, **options).laws()
         np.testing.assert_allclose(found[k], laws.log_ratio(scores[group]), rtol=1e-7, atol=1e-9)
 
 
 def test_fewer_than_two_scores_have_no_law(rng):
     trained_on = np.arange(8)[:, None] < np.array([1, 2, 7])
     scores = rng.normal(size=(8, 3))
-    ratio = fit_laws(scores, trained_on, "auto").log_ratio(scores)
+    ratio = ShadowScores(scores, trained_on, "auto").laws().log_ratio(scores)
     np.testing.assert_array_equal((ratio == 0.0).all(axis=0), [True, False, True])
 
 
@@ -128,7 +126,7 @@ def test_models_trained_on_complements_are_left_out_together(rng):
     scores = rng.normal(size=trained_on.shape)
     found = []
     for groups in (np.arange(6).reshape(3, 2), alone(6)):
-        ratios = ratios_from_others(scores, trained_on, "auto", groups=groups)
+        ratios = ShadowScores(scores, trained_on, "auto").ratios_without(groups)
         found.append(roc_auc_score(trained_on.ravel(), ratios.ravel()))
     # The standard error of an area of 12,000 members and as many others is 0.0037.
     assert abs(found[0] - 0.5) < 5 * 0.0037

@@ -6,8 +6,8 @@ from helpers import flat
 from scipy.optimize import brentq
 from scipy.special import expit, lambertw
 
-from skleak.adversary.hypotheses import PublicModel, fit_public_model
-from skleak.adversary.reconstruction import MissingGradient, objective_of, reconstruct_roots
+from skleak.adversary.hypotheses import PublicModel
+from skleak.attacks._informed import MissingGradient, objective_of, reconstruct_roots
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -28,7 +28,7 @@ def make_objective(estimator, fit_intercept, rng, reweighting=None, n=30):
         y = y + rng.normal(size=n)
     options = {"reweighting": reweighting, "reweighting__max_iter": 50}
     model = estimator(0, alpha=0.2, fit_intercept=fit_intercept, **flat(**options))
-    return objective_of(fit_public_model(model, X, y), X, y)
+    return objective_of(PublicModel.of(model, X, y), X, y)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skleak.adversary.membership import record_scores, score_limit
-from skleak.adversary.shadow import fit_laws
+from skleak.adversary.shadow import ShadowScores
 from skleak.exceptions import AttackNotApplicableError
 
 
@@ -83,7 +83,7 @@ def drawn(rng, n_models=80, n_targets=30):
 
 def test_the_ratio_is_that_of_fitted_densities(rng):
     scores, trained_on = drawn(rng)
-    laws = fit_laws(scores, trained_on, "per_record")
+    laws = ShadowScores(scores, trained_on, "per_record").laws()
     new = 2.0 * rng.normal(size=(5, 30))
     ratio = laws.log_ratio(new)
     for i in range(30):
@@ -96,7 +96,7 @@ def test_the_ratio_is_that_of_fitted_densities(rng):
 
 def test_the_global_variance_is_pooled_within_records(rng):
     scores, trained_on = drawn(rng)
-    laws = fit_laws(scores, trained_on, "global")
+    laws = ShadowScores(scores, trained_on, "global").laws()
     for side, column in ((~trained_on, 0), (trained_on, 1)):
         pooled = np.mean([scores[side[:, i], i].var(ddof=1) for i in range(30)])
         np.testing.assert_allclose(laws.scales[:, column], np.sqrt(pooled))
@@ -108,7 +108,8 @@ def test_variances_are_weighed(n, offline, rng):
     scores, trained_on = drawn(rng, n)
     truth = None if offline else trained_on
     own, weighed, pooled = (
-        fit_laws(scores, truth, kind).scales ** 2 for kind in ("per_record", "auto", "global")
+        ShadowScores(scores, truth, kind).laws().scales ** 2
+        for kind in ("per_record", "auto", "global")
     )
     left = (n if offline else n // 2) - 1
     expected = (left * own + 4.0 * np.median(own, axis=0)) / (left + 4.0)
@@ -119,9 +120,9 @@ def test_variances_are_weighed(n, offline, rng):
 
 def test_a_record_of_wide_scores_blinds_no_other(rng):
     scores, trained_on = drawn(rng, 16)
-    before = fit_laws(scores, trained_on, "auto").log_ratio(scores)[:, 1:]
+    before = ShadowScores(scores, trained_on, "auto").laws().log_ratio(scores)[:, 1:]
     scores[:, 0] *= 1e6
-    after = fit_laws(scores, trained_on, "auto").log_ratio(scores)[:, 1:]
+    after = ShadowScores(scores, trained_on, "auto").laws().log_ratio(scores)[:, 1:]
     np.testing.assert_allclose(after, before, rtol=0.2, atol=0.2)
 
 
@@ -130,7 +131,7 @@ def test_known_laws_are_told_apart_as_well_as_they_can_be(rng):
     n, gap = 4000, 1.2
     trained_on = np.arange(n)[:, None] % 2 == np.array([0, 1])
     scores = gap * trained_on + rng.normal(size=(n, 2))
-    laws = fit_laws(scores, trained_on, "per_record")
+    laws = ShadowScores(scores, trained_on, "per_record").laws()
     member = rng.random((40_000, 2)) < 0.5
     ratio = laws.log_ratio(gap * member + rng.normal(size=member.shape))
     right = np.mean((ratio > 0.0) == member)
@@ -139,7 +140,7 @@ def test_known_laws_are_told_apart_as_well_as_they_can_be(rng):
 
 def test_tails_are_those_of_scipy(rng):
     scores, _ = drawn(rng)
-    laws = fit_laws(scores, None, "per_record")
+    laws = ShadowScores(scores, None, "per_record").laws()
     mean, scale = scores.mean(axis=0), scores.std(axis=0, ddof=1)
     new = 3.0 * rng.normal(size=(4, 30))
     upper = laws.surprise(new, two_ends=False)
@@ -152,7 +153,8 @@ def test_tails_are_those_of_scipy(rng):
 
 def test_small_residuals_far_from_the_mean_keep_their_digits():
     laws = [
-        fit_laws(np.array([[m - 1.0], [m], [m + 1.0]]), None, "per_record") for m in (60.0, -60.0)
+        ShadowScores(np.array([[m - 1.0], [m], [m + 1.0]]), None, "per_record").laws()
+        for m in (60.0, -60.0)
     ]
     # The density at zero times the width.
     expected = -norm.logpdf(60.0) - np.log(2e-6)
@@ -163,7 +165,7 @@ def test_small_residuals_far_from_the_mean_keep_their_digits():
 
 def test_p_values_are_uniform_for_non_members(rng):
     scores, _ = drawn(rng, n_models=3000, n_targets=1)
-    laws = fit_laws(scores[:, :1] + 0.3, None, "per_record")
+    laws = ShadowScores(scores[:, :1] + 0.3, None, "per_record").laws()
     fresh = laws.means[0, 0] + laws.scales[0, 0] * rng.normal(size=(20_000, 1))
     for two_ends in (False, True):
         p = np.exp(-laws.surprise(fresh, two_ends=two_ends))
@@ -173,7 +175,7 @@ def test_p_values_are_uniform_for_non_members(rng):
 
 
 def test_far_tails_stay_finite():
-    laws = fit_laws(np.array([[0.0], [1.0], [2.0]]), None, "per_record")
+    laws = ShadowScores(np.array([[0.0], [1.0], [2.0]]), None, "per_record").laws()
     far = laws.surprise(np.array([[1e3], [-1e3]]), two_ends=False)[:, 0]
     np.testing.assert_allclose(far, [-norm.logsf(999.0), 0.0], rtol=1e-9)
     near = laws.surprise(np.array([[0.0], [1e3]]), two_ends=True)[:, 0]
@@ -186,7 +188,7 @@ def test_infinite_odds_count_as_half_of_the_least():
     scores = np.array([[np.inf, np.log(0.99 / 0.01)], [-np.inf, 0.0], [2.0, 1.0], [1.0, 1.0]])
     limit = score_limit(scores)
     assert np.exp(-limit) == pytest.approx(0.5 * 0.01 / 0.99)
-    laws = fit_laws(scores, None, "per_record", limit)
+    laws = ShadowScores(scores, None, "per_record", limit).laws()
     assert np.all(np.isfinite(laws.means[:, 0]))
     assert laws.means[0, 0] == pytest.approx(0.75)
     found = laws.surprise(np.array([[np.inf, -np.inf]]), two_ends=False)
@@ -207,7 +209,7 @@ def test_scores_at_the_ends_only():
     """A full tree answers 0 or 1: the ratio is finite and of the right sign."""
     scores = np.where(np.arange(16)[:, None] % 4 == 0, -np.inf, np.inf)
     trained_on = np.arange(16)[:, None] % 2 == 1
-    laws = fit_laws(scores, trained_on, "auto", score_limit(scores))
+    laws = ShadowScores(scores, trained_on, "auto", score_limit(scores)).laws()
     ratio = laws.log_ratio(np.array([[np.inf], [-np.inf]]))[:, 0]
     assert np.all(np.isfinite(ratio))
     assert ratio[0] > 0.0 > ratio[1]
@@ -218,11 +220,11 @@ def test_scores_at_the_ends_only():
 def test_equal_scores_tell_nothing(value, variance):
     scores = np.full((12, 3), value)
     trained_on = np.arange(12)[:, None] % 2 == np.array([0, 1, 0])
-    laws = fit_laws(scores, trained_on, variance)
+    laws = ShadowScores(scores, trained_on, variance).laws()
     np.testing.assert_array_equal(laws.log_ratio(scores[:1]), 0.0)
     other = laws.log_ratio(scores[:1] + 1.0)
     np.testing.assert_array_equal(other, 0.0)
-    offline = fit_laws(scores, None, variance)
+    offline = ShadowScores(scores, None, variance).laws()
     p = offline.surprise(scores[:1], two_ends=False)
     np.testing.assert_allclose(p, np.log(2.0), rtol=1e-15)
 
@@ -230,14 +232,16 @@ def test_equal_scores_tell_nothing(value, variance):
 def test_a_few_equal_scores_are_no_certainty(rng):
     scores, trained_on = drawn(rng)
     scores[trained_on[:, 4], 4] = 1.0
-    laws = fit_laws(scores, trained_on, "per_record")
+    laws = ShadowScores(scores, trained_on, "per_record").laws()
     assert laws.scales[4, 1] > 0.05 * np.median(laws.scales)
 
 
 def test_units_do_not_matter(rng):
     scores, trained_on = drawn(rng)
     for scale in (1e-12, 1e9):
-        one, other = (fit_laws(s, trained_on, "per_record") for s in (scores, scale * scores))
+        one, other = (
+            ShadowScores(s, trained_on, "per_record").laws() for s in (scores, scale * scores)
+        )
         np.testing.assert_allclose(one.log_ratio(scores), other.log_ratio(scale * scores))
 
 

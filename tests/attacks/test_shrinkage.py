@@ -1,5 +1,7 @@
 """Laws of records shrunk over records: the weights of the Bayes rule, and what they gain."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit, logit
@@ -10,9 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from skleak.adversary.shadow import (
     Pooling,
-    choose_pooling,
-    fit_evidence,
-    fit_laws,
+    ShadowScores,
     shrink_means,
     shrink_variances,
     soften,
@@ -95,9 +95,9 @@ def test_equal_variances_are_pooled_and_others_are_not(rng):
 
 def test_with_many_models_each_record_has_its_own_law(rng):
     scores, trained_on, _ = drawn(rng, 4000, 30)
-    own = fit_laws(scores, trained_on, "per_record")
+    own = ShadowScores(scores, trained_on, "per_record").laws()
     for shared in (True, False):
-        shrunk = fit_laws(scores, trained_on, pooling=Pooling(shared))
+        shrunk = ShadowScores(scores, trained_on, pooling=Pooling(shared)).laws()
         np.testing.assert_allclose(shrunk.means, own.means, atol=0.01)
         np.testing.assert_allclose(shrunk.scales, own.scales, rtol=0.06)
 
@@ -105,8 +105,8 @@ def test_with_many_models_each_record_has_its_own_law(rng):
 def test_few_records_keep_their_means(rng):
     for n in (1, 2):
         scores, trained_on, _ = drawn(rng, 10, n)
-        own = fit_laws(scores, trained_on, "per_record")
-        shrunk = fit_laws(scores, trained_on, pooling=Pooling(shared=False))
+        own = ShadowScores(scores, trained_on, "per_record").laws()
+        shrunk = ShadowScores(scores, trained_on, pooling=Pooling(shared=False)).laws()
         np.testing.assert_allclose(shrunk.means, own.means, rtol=1e-9)
         # A prediction errs by what the mean errs by, too.
         np.testing.assert_allclose(shrunk.scales, own.scales * np.sqrt(1.2), rtol=1e-9)
@@ -128,12 +128,12 @@ def test_scores_by_the_law_are_told_apart_nearly_as_well_as_they_can_be(n_models
     scale = np.sqrt(1.0 + np.diag(PRIOR - weights @ PRIOR))
     logs = norm.logpdf(new[..., None], middle, scale)
     best = roc_auc_score(member.ravel(), (logs[..., 1] - logs[..., 0]).ravel())
-    pooling = choose_pooling(scores, trained_on, groups=np.arange(n_models)[:, None])
-    laws = fit_laws(scores, trained_on, pooling=pooling)
+    pooling = ShadowScores(scores, trained_on).choose_pooling(np.arange(n_models)[:, None])
+    laws = ShadowScores(scores, trained_on, pooling=pooling).laws()
     found = roc_auc_score(member.ravel(), laws.log_ratio(new).ravel())
     assert found > best - 0.004
     if n_models < 10:
-        own = fit_laws(scores, trained_on, "auto").log_ratio(new)
+        own = ShadowScores(scores, trained_on, "auto").laws().log_ratio(new)
         assert found > roc_auc_score(member.ravel(), own.ravel()) + 0.01
 
 
@@ -156,12 +156,12 @@ def test_what_is_shared_is_what_makes_held_out_memberships_likely(rng):
         scores = logit(votes)
     limit = np.abs(scores[np.isfinite(scores)]).max() + np.log(2.0)
     groups = np.arange(20).reshape(10, 2)
-    chosen = choose_pooling(scores, trained_on, limit, groups=groups)
+    chosen = ShadowScores(scores, trained_on, limit=limit).choose_pooling(groups)
     assert chosen.softness > 0.0
     wide = rng.normal(size=300) + np.where(trained_on, 4.0, 0.2) * rng.normal(size=(20, 300))
-    assert choose_pooling(wide, trained_on, groups=groups) == Pooling(shared=False)
+    assert ShadowScores(wide, trained_on).choose_pooling(groups) == Pooling(shared=False)
     narrow = rng.normal(size=300) + trained_on + rng.normal(size=(20, 300))
-    assert choose_pooling(narrow, trained_on, groups=groups).shared
+    assert ShadowScores(narrow, trained_on).choose_pooling(groups).shared
 
 
 @pytest.mark.parametrize("residuals", [False, True])
@@ -171,9 +171,9 @@ def test_scores_without_spread_are_no_trouble(residuals, rng):
     tables += [np.where(trained_on, 0.0, 1.0), 1e200 * rng.normal(size=(8, 6))]
     tables.append(np.where(np.arange(6) == 2, rng.normal(size=(8, 6)), 1.0))
     for scores in tables:
-        options = {"residuals": residuals, "groups": np.arange(8).reshape(4, 2)}
-        pooling = choose_pooling(scores, trained_on, **options)
-        evidence = fit_evidence(scores, trained_on, pooling=pooling, **options)
+        groups = np.arange(8).reshape(4, 2)
+        known = ShadowScores(scores, trained_on, residuals=residuals)
+        evidence = replace(known, pooling=known.choose_pooling(groups)).evidence(groups)
         found = evidence.log_ratio(scores)
         assert np.isfinite(found).all()
         if np.all(scores == scores[0]):

@@ -9,9 +9,9 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skleak.adversary.hypotheses import fit_public_model
+from skleak.adversary.hypotheses import PublicModel
 from skleak.adversary.knowledge import take_rows
-from skleak.adversary.models import fit_shell, models_on, models_with, rows_for
+from skleak.adversary.models import Shell
 from skleak.attacks import BlackBoxAttributeInference, InformedAttributeInference
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -117,13 +117,13 @@ def test_quantities_frames_and_sparse_tables(make_table, make_pipe, rng):
 def test_models_on_their_tables_answer_as_models_on_the_records(model, rng, monkeypatch):
     X = pd.DataFrame(rng.normal(size=(50, 3)), columns=list("abc"))
     y = rng.integers(0, 3, size=50)
-    shell = fit_shell(fit_public_model(model, X, y, any_covariance=True), X, y)
+    shell = Shell.fit(PublicModel.of(model, X, y, any_covariance=True), X, y)
     parameters = rng.normal(size=(7, shell.n_parameters))
     # Beyond all doubles: only the model itself can say what it makes of that.
     parameters[3] = 1e308
     monkeypatch.setattr("skleak.adversary.models._PREDICTORS", 2 * 3 * 50)
-    pairs = list(models_on(shell, X, parameters))
-    whole = list(models_with(shell, parameters))
+    pairs = list(shell.models_on(X, parameters))
+    whole = list(shell.models_with(parameters))
     assert len(pairs) == len(whole) == 7
     for r, ((one, table), other) in enumerate(zip(pairs, whole, strict=True)):
         if r == 3 or isinstance(model, Offset):
@@ -145,10 +145,10 @@ def test_answers_to_many_models_at_once_are_those_of_each(kind, rng):
         (PrivateLogisticRegression(0.1, fit_intercept=False), rng.integers(0, 2, size=40)),
         (LogisticRegression(), rng.integers(0, 3, size=40)),
     ):
-        shell = fit_shell(fit_public_model(model, X, y, any_covariance=True), X, y)
+        shell = Shell.fit(PublicModel.of(model, X, y, any_covariance=True), X, y)
         parameters = rng.normal(size=(6, shell.n_parameters))
-        one, rows = rows_for(shell, X, places, parameters)
-        whole = list(models_with(shell, parameters))
+        one, rows = shell.rows_for(X, places, parameters)
+        whole = list(shell.models_with(parameters))
         for name in ("predict", "decision_function", "predict_log_proba"):
             if not hasattr(one, name):
                 continue
@@ -160,12 +160,12 @@ def test_answers_to_many_models_at_once_are_those_of_each(kind, rng):
             np.testing.assert_allclose(answers, np.concatenate(each), atol=1e-12)
         # Beyond all doubles: only the models themselves can say what they make of that.
         parameters[3] = np.inf
-        assert rows_for(shell, X, places, parameters) is None
+        assert shell.rows_for(X, places, parameters) is None
     y = rng.integers(0, 2, size=40)
     if kind != "sparse":
-        shell = fit_shell(fit_public_model(Offset(), X, y, any_covariance=True), X, y)
+        shell = Shell.fit(PublicModel.of(Offset(), X, y, any_covariance=True), X, y)
         parameters = rng.normal(size=(6, shell.n_parameters))
-        assert rows_for(shell, X, places, parameters) is None
+        assert shell.rows_for(X, places, parameters) is None
 
 
 def test_errors(make_table, make_pipe):

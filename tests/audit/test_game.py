@@ -1,5 +1,7 @@
 """The games: against plain loops, and against what theory says of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers import mostly_slow
@@ -14,6 +16,7 @@ from skleak.attacks import (
     WhiteBoxAttributeInference,
 )
 from skleak.audit.games._trials import (
+    Level,
     draw_secrets,
     play_actual,
     play_drawn,
@@ -56,7 +59,7 @@ def test_actual_equals_a_plain_loop(data, model):
     X, y = data
     attack = WhiteBoxAttributeInference(model, 0).fit(X, y)
     w, noise = noiseless(model, X, y), np.array([0.05, 0.1, 0.0])
-    outcome = play_actual(attack, w, X[:, 0], noise, 0.1, 9, seed())
+    outcome = play_actual(attack, w, X[:, 0], Level(noise, 0.1, 9, seed()))
     generator = np.random.default_rng(seed())
     hits = np.empty((9, 20), dtype=bool)
     for r in range(9):
@@ -74,7 +77,7 @@ def test_actual_equals_a_plain_loop(data, model):
 def test_attacks_without_noise_scale_are_called_without(data, model):
     X, y = data
     w = noiseless(model, X, y)
-    outcome = play_actual(Rounding(), w, X[:, 0], np.full(3, 0.5), 0.5, 50, seed())
+    outcome = play_actual(Rounding(), w, X[:, 0], Level(np.full(3, 0.5), 0.5, 50, seed()))
     generator = np.random.default_rng(seed())
     guesses = np.clip(np.rint((w + 0.5 * generator.normal(size=(50, 3)))[:, -1]), 0, 2)
     np.testing.assert_allclose(outcome["shares"], (guesses[:, None] == X[:, 0]).mean(axis=1))
@@ -83,7 +86,8 @@ def test_attacks_without_noise_scale_are_called_without(data, model):
 def test_facts_are_marked(data, model):
     X, y = data
     for attack in (PriorAttack(0), ImputationAttack(0)):
-        outcome = play_actual(attack.fit(X, y), np.zeros(3), X[:, 0], np.ones(3), 1.0, 3, seed())
+        level = Level(np.ones(3), 1.0, 3, seed())
+        outcome = play_actual(attack.fit(X, y), np.zeros(3), X[:, 0], level)
         assert outcome["exact"]
         assert set(outcome["counts"]) <= {0, 3}
 
@@ -93,15 +97,16 @@ def test_blocks_do_not_change_the_games(data, model, monkeypatch):
     X, y = data
     white = WhiteBoxAttributeInference(model, 0).fit(X, y)
     black = BlackBoxAttributeInference(model, 0).fit(X, y)
-    known = (white.encodings_, white.values_, white.prior_, np.full(3, 0.1), 0.1, 37, seed())
+    level = Level(np.full(3, 0.1), 0.1, 37, seed())
+    known = (white.encodings_, white.values_, white.prior_, level)
 
     def play():
         w = noiseless(model, X, y)
         numbers = InformedReconstruction(model).fit(X, y)
         return [
-            play_actual(white, w, X[:, 0], np.full(3, 0.1), 0.1, 37, seed()),
+            play_actual(white, w, X[:, 0], level),
             play_drawn(black, *known),
-            play_errors(numbers, w, X, np.ones(20), 1.0, np.full(3, 0.1), 0.1, 7, seed()),
+            play_errors(numbers, w, X, np.ones(20), 1.0, replace(level, n_releases=7)),
         ]
 
     whole = play()
@@ -131,8 +136,9 @@ def test_success_of_the_best_attack_is_bayes(kind, prior, data, model):
         exact = GaussianChannel(attack.encodings_, scale, tolerance=1e-5).bayes_success(
             attack.prior_
         )
-        known = (attack.encodings_, attack.values_, attack.prior_, np.full(3, scale), scale)
-        outcome = play_drawn(attack, *known, 2000 if kind == "each" else 20_000, seed())
+        known = (attack.encodings_, attack.values_, attack.prior_)
+        n = 2000 if kind == "each" else 20_000
+        outcome = play_drawn(attack, *known, Level(np.full(3, scale), scale, n, seed()))
         hits, games = int(outcome["hits"]), int(outcome["games"])
         assert games == (40_000 if kind == "each" else 20_000)
         assert stats.binomtest(hits, games, exact.mean()).pvalue > 1e-4
@@ -153,9 +159,9 @@ def test_attacks_that_read_a_release_whole_play_a_thousand_games(data, model):
     X, y = data
     attack = BlackBoxAttributeInference(model, 0).fit(X, y)
     white = WhiteBoxAttributeInference(model, 0).fit(X, y)
-    known = (white.encodings_, white.values_, white.prior_, np.full(3, 0.1), 0.1)
+    known = (white.encodings_, white.values_, white.prior_)
     for n, games in ((3, 60), (100, 1000), (1500, 1500)):
-        outcome = play_drawn(attack, *known, n, seed())
+        outcome = play_drawn(attack, *known, Level(np.full(3, 0.1), 0.1, n, seed()))
         assert outcome["games"] == games
         assert "counts" not in outcome
 
@@ -166,7 +172,8 @@ def test_attacks_that_read_a_release_whole_play_a_thousand_games(data, model):
 def test_guesses_about_one_target_change_no_game(attack, data, model):
     X, y = data
     white = WhiteBoxAttributeInference(model, 0).fit(X, y)
-    known = (white.encodings_, white.values_, white.prior_, np.full(3, 0.1), 0.1, 5, seed())
+    level = Level(np.full(3, 0.1), 0.1, 5, seed())
+    known = (white.encodings_, white.values_, white.prior_, level)
     own = attack(model, 0).fit(X, y)
     whole = type("Mine", (attack,), {})(model, 0).fit(X, y)  # asked about all targets
     assert play_drawn(own, *known) == play_drawn(whole, *known)
@@ -177,8 +184,8 @@ def test_baselines_win_as_often_as_the_prior_says(attack, data, model):
     X, y = data
     white = WhiteBoxAttributeInference(model, 0).fit(X, y)
     attack.fit(X, y)
-    known = (white.encodings_, white.values_, white.prior_, np.full(3, 0.1), 0.1)
-    outcome = play_drawn(attack, *known, 1000, seed())
+    known = (white.encodings_, white.values_, white.prior_)
+    outcome = play_drawn(attack, *known, Level(np.full(3, 0.1), 0.1, 1000, seed()))
     expected = white.prior_[np.arange(20), attack.prior_.argmax(axis=1)]
     spread = np.sqrt(expected * (1 - expected) / 1000)
     assert (np.abs(outcome["counts"] / 1000 - expected) < 4.5 * spread).all()
@@ -207,7 +214,7 @@ def test_errors_equal_the_decomposition(data, model):
     X, y = data
     attack = InformedReconstruction(model).fit(X, y)
     w, noise, bound = noiseless(model, X, y), np.full(3, 0.01), np.linspace(0.01, 0.4, 20)
-    outcome = play_errors(attack, w, X, bound, 2.0, noise, 0.01, 12, seed())
+    outcome = play_errors(attack, w, X, bound, 2.0, Level(noise, 0.01, 12, seed()))
     generator = np.random.default_rng(seed())
     releases = np.stack([w + noise * generator.normal(size=3) for _ in range(12)])
     guesses = np.stack([np.asarray(attack.predict(r[None])).reshape(X.shape) for r in releases])
@@ -233,7 +240,8 @@ def test_errors_stay_finite():
             return np.tile([np.nan, np.inf, -np.inf, 1e200, 1.0], (len(released), 1))
 
     truth, bound = np.ones((5, 1)), np.full(5, 0.05)
-    outcome = play_errors(Wild(), np.zeros(1), truth, bound, 1.0, np.ones(1), 1.0, 4, seed())
+    level = Level(np.ones(1), 1.0, 4, seed())
+    outcome = play_errors(Wild(), np.zeros(1), truth, bound, 1.0, level)
     for name in ("mse", "mse_by_release", "ratio_by_release"):
         assert np.isfinite(outcome[name]).all()
     assert outcome["mse"].min() == 0.0
@@ -244,7 +252,7 @@ def test_unusable_bounds_give_no_ratio(data, model):
     X, y = data
     attack = InformedReconstruction(model).fit(X, y)
     for bound in (np.full(20, np.nan), np.full(20, np.inf), np.full(20, 0.3)):
-        arguments = (noiseless(model, X, y), X, bound, 2.0, np.ones(3), 1.0, 3, seed())
+        arguments = (noiseless(model, X, y), X, bound, 2.0, Level(np.ones(3), 1.0, 3, seed()))
         assert np.isnan(play_errors(attack, *arguments)["ratio"])
 
 
@@ -254,4 +262,4 @@ def test_guesses_of_a_wrong_shape_are_refused():
             return np.zeros((len(released), 3))
 
     with pytest.raises(ValueError, match=r"one guess for each release and target, shape \(2, 4\)"):
-        play_actual(Short(), np.zeros(2), np.zeros(4), np.ones(2), 1.0, 2, seed())
+        play_actual(Short(), np.zeros(2), np.zeros(4), Level(np.ones(2), 1.0, 2, seed()))

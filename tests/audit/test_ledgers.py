@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skleak.accounting import LeakageLedger
-from skleak.adversary.hypotheses import fit_public_model
+from skleak.adversary.hypotheses import PublicModel
 from skleak.attacks import ImputationAttack, LikelihoodRatioMembership, WhiteBoxAttributeInference
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
@@ -132,6 +132,6 @@ def test_attacks_charge_no_ledger(case):
         if name in WITH_PARAMETERS:
             white = WhiteBoxAttributeInference(estimator, 0, records=[0, 1])
             assert not charged(path, lambda attack=white: attack.fit(X, y)), name
-            assert not charged(path, lambda e=estimator: fit_public_model(e, X, y)), name
+            assert not charged(path, lambda e=estimator: PublicModel.of(e, X, y)), name
     imputation = ImputationAttack(0, classifier=hidden(path)["one against the rest"])
     assert not charged(path, lambda: imputation.fit(X, y))

@@ -14,10 +14,10 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from skleak.adversary.hypotheses import model_parameters
 from skleak.adversary.membership import score_limit
-from skleak.adversary.shadow import choose_pooling, fit_evidence
+from skleak.adversary.shadow import ShadowScores
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit import MembershipAuditor
-from skleak.audit.games.membership._release import normalized_losses, pair_test
+from skleak.audit.games.membership._release import MembershipSubject, pair_test
 from skleak.audit.tables._membership import (
     best_rate,
     learned_guesses,
@@ -252,13 +252,14 @@ def test_likelihood_ratios_are_those_of_the_attack_on_shadow_models(scale, rng):
             limit = np.inf if residuals else score_limit(known)
             # What counts is learnt from releases of the other parity.
             groups = np.flatnonzero((np.flatnonzero(others) - r) % 2)[:, None]
-            options = {"limit": limit, "residuals": residuals, "groups": groups}
+            options = {"limit": limit, "residuals": residuals}
             # So is what laws share, from nothing but those.
             far = np.arange(12) % 2 != r % 2
-            own = {"residuals": residuals, "groups": np.arange(6)[:, None]}
+            own = {"residuals": residuals}
             own["limit"] = np.inf if residuals else score_limit(scale * statistic[far])
-            pooling = choose_pooling(scale * statistic[far], member[far], **own)
-            evidence = fit_evidence(known, member[others], pooling=pooling, **options)
+            taught = ShadowScores(scale * statistic[far], member[far], **own)
+            options["pooling"] = taught.choose_pooling(np.arange(6)[:, None])
+            evidence = ShadowScores(known, member[others], **options).evidence(groups)
             expected = evidence.log_ratio(scale * statistic[r]) + np.log(0.3 / 0.7)
             np.testing.assert_allclose(odds[r], expected, rtol=1e-12)
     assert np.isfinite(likelihood_ratios(1e200 * statistic, member, 0.3)).all()
@@ -450,9 +451,11 @@ def test_losses_of_a_regressor_lie_between_nothing_and_one(rng):
     y = X @ [1.0, 2.0] + rng.normal(size=30)
     model = PrivateLinearRegression(noise_scale=0.0).fit(X[:15], y[:15])
     errors = (model.predict(X) - y) ** 2
-    losses = normalized_losses(model, X, y, False, (X[15:], y[15:]))
+    losses = MembershipSubject.normalized_losses(model, X, y, False, (X[15:], y[15:]))
     np.testing.assert_allclose(losses, np.minimum(errors / np.median(errors[15:]), 1.0))
-    exact = normalized_losses(model, X, model.predict(X), False, (X, model.predict(X)))
+    exact = MembershipSubject.normalized_losses(
+        model, X, model.predict(X), False, (X, model.predict(X))
+    )
     assert np.array_equal(exact, np.zeros(30))
 
 

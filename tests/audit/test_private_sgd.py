@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
-from skleak.audit.games._levels import membership_success, with_public_size
+from skleak.audit.games._levels import SGDBounds, with_public_size
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics.verdicts import EXCEEDED, INCOMPARABLE
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor, SGDGuarantee
@@ -123,7 +123,7 @@ def test_no_attack_on_membership_exceeds_the_bound(sampling):
     # What is told without noise is there to be bounded.
     assert found.loc[0.0, "success"].max() > 0.5
     assert auditor.report_.settings["private_sgd"]
-    released = membership_success(model, 2.0, 0.1, 45.0, 0, 45)
+    released = SGDBounds.of_members(model, 0.1, 45.0, 0, 45).membership_success(2.0, 0.1)
     assert 0.9 <= released < 1.0
 
 

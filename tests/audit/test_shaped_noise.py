@@ -17,7 +17,7 @@ from skleak.attacks import (
 )
 from skleak.audit import LeakageAuditor
 from skleak.audit.games._secret import BOUNDS, check_bounds, success_bounds
-from skleak.audit.games._trials import play_drawn
+from skleak.audit.games._trials import Level, play_drawn
 from skleak.audit.noise._mechanism import ShapedNoise
 from skleak.channels import UnequalGaussianChannel
 from skleak.datasets import fetch_iwpc
@@ -411,10 +411,7 @@ def test_a_game_with_half_the_noise_exceeds_the_bound(table):
             attack.encodings_,
             attack.values_,
             prior,
-            ShapedNoise(shapes, played * np.eye(4)),
-            0.04,
-            1500,
-            np.random.SeedSequence(3),
+            Level(ShapedNoise(shapes, played * np.eye(4)), 0.04, 1500, np.random.SeedSequence(3)),
         )
         success.append(float(outcome["hits"] / outcome["games"]))
     error = np.sqrt(0.25 / (1500 * len(prior)))

@@ -12,8 +12,6 @@ from skleak.audit.tables._rates import (
     SecretDesign,
     _bounds_on_errors,
     cell_key,
-    secret_records,
-    secret_results,
 )
 from skleak.metrics import binomial_interval, mean_interval
 from skleak.metrics.intervals import detectable_excess
@@ -71,7 +69,7 @@ def cells(**more):
 
 
 def test_rows_of_success():
-    table = secret_results(DESIGN, cells())
+    table = DESIGN.results(cells())
     assert table["attack"].tolist() == ["a", "b"] * 2
     row = table.iloc[2]
     expected = mean_interval([1.0, 0.5] * 5, confidence_level=0.9, value_range=(0.0, 1.0))
@@ -90,7 +88,7 @@ def test_unfinished_cells_are_left_out():
     found = cells()
     del found[cell_key(0.0, "b")]
     del found[cell_key(0.5, "bounds")]
-    table = secret_results(DESIGN, found)
+    table = DESIGN.results(found)
     assert list(zip(table["noise_scale"], table["attack"], strict=True)) == [
         (0.0, "a"),
         (0.5, "a"),
@@ -98,14 +96,14 @@ def test_unfinished_cells_are_left_out():
     ]
     assert table["bayes"].isna().tolist() == [False, True, True]
     assert table["verdict"][1] == VACUOUS
-    assert secret_results(DESIGN, {}).empty
+    assert DESIGN.results({}).empty
 
 
 def test_facts_have_no_width_and_games_an_exact_interval():
     fact = success([0.5] * 10) | {"exact": np.array(True)}
     games = {"hits": np.array(13), "games": np.array(20)}
     found = cells(**{cell_key(0.5, "a"): fact, cell_key(0.5, "b"): games})
-    table = secret_results(DESIGN, found)
+    table = DESIGN.results(found)
     assert (table["success_low"][2], table["success_high"][2]) == (0.5, 0.5)
     expected = binomial_interval(13.0, 20.0, 0.9)
     assert tuple(table.iloc[3][["success", "success_low", "success_high"]]) == pytest.approx(
@@ -114,7 +112,7 @@ def test_facts_have_no_width_and_games_an_exact_interval():
 
 
 def test_certain_baselines_have_no_advantage():
-    table = secret_results(dataclasses.replace(DESIGN, baseline=1.0, imputation=np.nan), cells())
+    table = dataclasses.replace(DESIGN, baseline=1.0, imputation=np.nan).results(cells())
     for column in ("advantage", "advantage_low", "advantage_over_imputation_high"):
         assert table[column].isna().all()
 
@@ -125,12 +123,12 @@ def test_verdicts_take_the_wider_interval():
     tight = {"bayes": np.full(2, 0.7), "gdp": np.ones(2), "standard_error": np.zeros(2)}
     found = cells(**{cell_key(0.5, "a"): many, cell_key(0.5, "bounds"): tight})
     drawn = dataclasses.replace(DESIGN, drawn=True)
-    assert secret_results(drawn, found)["verdict"][2] == CONSISTENT
+    assert drawn.results(found)["verdict"][2] == CONSISTENT
     loose = dataclasses.replace(drawn, verdict_level=0.5)
-    assert secret_results(loose, found)["verdict"][2] == EXCEEDED
+    assert loose.results(found)["verdict"][2] == EXCEEDED
     # Two actual secrets prove nothing.
     actual = dataclasses.replace(loose, drawn=False, verdict_level=0.9)
-    assert secret_results(actual, found)["verdict"][2] == CONSISTENT
+    assert actual.results(found)["verdict"][2] == CONSISTENT
 
 
 @pytest.mark.slow
@@ -148,7 +146,7 @@ def test_a_verdict_rests_on_the_proven_interval():
     ):
         tight = {"bayes": np.full(2, bound), "gdp": np.ones(2), "standard_error": np.zeros(2)}
         found = cells(**{cell_key(0.5, "a"): success(shares), cell_key(0.5, "bounds"): tight})
-        row = secret_results(drawn, found).iloc[2]
+        row = drawn.results(found).iloc[2]
         assert row["verdict"] == expected
     # What is shown stays Gaffke's, at its own level.
     shown = mean_interval(shares, confidence_level=0.9, value_range=(0.0, 1.0))
@@ -161,7 +159,7 @@ def test_detectable_excess_of_a_row():
     games = {"hits": np.array(60), "games": np.array(100)}
     fact = success([0.5] * 10) | {"exact": np.array(True)}
     found = cells(**{cell_key(0.5, "a"): success([1.0, 0.5] * 50), cell_key(0.5, "b"): games})
-    table = secret_results(drawn, found)
+    table = drawn.results(found)
     spread = np.std([1.0, 0.5] * 50, ddof=1)
     expected = detectable_excess(100, 0.75, standard_deviation=spread)
     assert table["detectable_excess"][2] == pytest.approx(expected)
@@ -170,26 +168,23 @@ def test_detectable_excess_of_a_row():
     # A bound near 1 is out of reach, and a fact has no error.
     assert (table["detectable_excess"][:2] == np.inf).all()
     found[cell_key(0.5, "a")] = fact
-    assert secret_results(drawn, found)["detectable_excess"][2] == 0.0
+    assert drawn.results(found)["detectable_excess"][2] == 0.0
     # Two actual secrets prove nothing, however many releases; many prove less than drawn ones.
     found[cell_key(0.5, "a")] = success([1.0, 0.5] * 50)
-    assert (
-        secret_results(dataclasses.replace(drawn, drawn=False), found)["detectable_excess"][2]
-        == np.inf
-    )
+    assert dataclasses.replace(drawn, drawn=False).results(found)["detectable_excess"][2] == np.inf
     many = dataclasses.replace(drawn, drawn=False, targets=np.arange(100))
-    assert secret_results(many, found)["detectable_excess"][2] > expected + 0.05
+    assert many.results(found)["detectable_excess"][2] > expected + 0.05
 
 
 def test_rows_of_records():
-    table = secret_records(DESIGN, cells())
+    table = DESIGN.records(cells())
     assert table["record"].tolist() == [4, 2, 4, 2]
     assert table["eta"].tolist() == [np.inf, 0.0, 6.0, 0.0]
     assert table["bayes"].tolist() == [1.0, 1.0, 0.7, 0.8]
     assert table["tightest_bound"].tolist() == [0.9, 1.0, 0.9, 1.0]
     assert table["success_a"].tolist() == [1.0, 0.5] * 2
     assert "verdict" not in table
-    drawn = secret_records(dataclasses.replace(DESIGN, drawn=True, n_releases=200), cells())
+    drawn = dataclasses.replace(DESIGN, drawn=True, n_releases=200).records(cells())
     assert drawn["verdict"].tolist() == [VACUOUS, VACUOUS, CONSISTENT, CONSISTENT]
 
 
@@ -215,7 +210,7 @@ def error_table(outcome):
 
 
 def error_table_of(design, outcome):
-    return secret_results(design, {cell_key(0.5, "a"): outcome}, numbers=True).iloc[0]
+    return design.results({cell_key(0.5, "a"): outcome}, numbers=True).iloc[0]
 
 
 def test_rows_of_errors():
@@ -266,7 +261,7 @@ def test_skewed_errors_raise_no_false_alarm(n, rng):
     alarms = 0
     for _ in range(400):
         outcome = errors(stats.chi2.rvs(1, size=n, random_state=rng), [1.0, 1.0])
-        table = secret_results(design, {cell_key(0.5, "a"): outcome}, numbers=True)
+        table = design.results({cell_key(0.5, "a"): outcome}, numbers=True)
         alarms += table["verdict"].item() != CONSISTENT
     # A level of 99 % leaves half a per cent on this side: 2 of 400, and 4.5 deviations.
     assert alarms <= 2 + 7

@@ -203,6 +203,7 @@ RESERVED = ("bounds", "noiseless", "utility")
 # Stream of the seeds of a training that was left to chance, beside those of the games.
 _LEARNER = 20
 _LARGEST_SEED = 2**31 - 1
+_MOST_TRAININGS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,9 +253,19 @@ class Task:
         return len(self.y) if self.outside is None else len(self.outside)
 
     @property
+    def rows(self) -> IntArray:
+        """Positions of the records under attack, (n_targets,), of persons of some of their rows."""
+        return resolve_records(self.records, len(self.y))
+
+    @property
     def attacked(self) -> Persons:
         """Who is under attack: persons with all of their rows, or else records."""
-        return Persons.attacked(self.persons, resolve_records(self.records, len(self.y)))
+        return Persons.attacked(self.persons, self.rows)
+
+    @property
+    def about_target(self) -> bool:
+        """True if the target of the model is the secret."""
+        return is_target(self.attribute, column_names(self.table))
 
     @property
     def fitted(self) -> bool:
@@ -345,11 +356,65 @@ class Game(ABC):
     unit_distances: FloatArray | None = None
     unseen: bool = False  # whether the model is the same, bit for bit, whatever the secret is
 
+    # Names of attacks that are passed, by their class, what messages about them begin with and say
+    # of `fit`, and names of cells that are no attacks.
+    _named: Mapping[type, str] = {}
+    _about, _arguments = "", "X, y"
+    _reserved: tuple[str, ...] = RESERVED
+
     _entropy: list[int]  # of all seeds
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self._checks = pd.DataFrame()
+
+    def _choose(
+        self, task: Task, known: Sequence[str], default: Sequence[str]
+    ) -> Mapping[str, Any]:
+        """Return the attacks of a task by name, those of ours as strings."""
+        attacks = task.attacks
+        if isinstance(attacks, Mapping):
+            chosen = dict(attacks)
+        else:
+            if isinstance(attacks, str) and attacks == "default":
+                attacks = default
+            single = isinstance(attacks, str) or hasattr(attacks, "predict")
+            chosen = {}
+            for attack in [attacks] if single else list(attacks):
+                own = self._named.get(type(attack), type(attack).__name__)
+                name = free = attack if isinstance(attack, str) else own
+                k = 2
+                while free in chosen:
+                    free, k = f"{name}-{k}", k + 1
+                chosen[free] = attack
+        if not chosen:
+            raise ValueError("`attacks` must hold at least one attack; got none. Pass 'default'.")
+        for name, attack in chosen.items():
+            if isinstance(attack, str) and attack not in known:
+                of_kind = f" for a {self.kind} secret" if attack in self._named.values() else ""
+                raise ValueError(
+                    f"`attacks`{self._about} must be 'default' or name some of {list(known)}, or "
+                    f"hold attacks; got {attack!r}{of_kind}."
+                )
+            plays = hasattr(attack, "fit") and hasattr(attack, "predict")
+            if isinstance(attack, type) or not (isinstance(attack, str) or plays):
+                got = attack.__name__ if isinstance(attack, type) else type(attack).__name__
+                raise TypeError(
+                    f"`attacks`{self._about} must hold names or attacks with "
+                    f"`fit({self._arguments})` and `predict(released)`; got {got}."
+                )
+            if not isinstance(name, str) or name in self._reserved:
+                raise ValueError(
+                    f"Attacks must be named by strings other than {', '.join(self._reserved)}; got "
+                    f"{name!r}."
+                )
+        passed = [name for name, attack in chosen.items() if not isinstance(attack, str)]
+        if passed and task.persons is not None:
+            raise AttackNotApplicableError(
+                f"With `persons` attacks guess once for each person; the attack {passed[0]!r} that "
+                "was passed guesses rows. Name attacks of the library, or leave `persons` out."
+            )
+        return chosen
 
     @abstractmethod
     def prepare(self, entropy: list[int]) -> None:
@@ -395,6 +460,11 @@ class Game(ABC):
             return math.nan if found is None else float(found.max())
 
         return search_noise(largest, limit, start)
+
+    @property
+    def few_releases(self) -> range:
+        """Trainings in which the utility at a noise scale is measured that is no level."""
+        return range(min(self.design.n_releases, _MOST_TRAININGS))
 
     def utility_at(self, noise: float) -> float:
         """Score of released models at any noise scale; NaN where it is not known."""
@@ -494,65 +564,6 @@ class Game(ABC):
             "n_rows": 0 if task.persons is None else len(task.y),
             **trained,
         }
-
-
-def named_attacks(
-    attacks: Any,
-    default: Callable[[], Sequence[str]],
-    *,
-    known: Sequence[str],
-    names: Mapping[type, str],
-    reserved: Sequence[str] = RESERVED,
-    kind: str = "",
-    about: str = "",
-    arguments: str = "X, y",
-) -> dict[str, Any]:
-    """Attacks by name, those of ours as strings; `names` are those of our classes."""
-    if isinstance(attacks, Mapping):
-        chosen = dict(attacks)
-    else:
-        if isinstance(attacks, str) and attacks == "default":
-            attacks = default()
-        single = isinstance(attacks, str) or hasattr(attacks, "predict")
-        chosen = {}
-        for attack in [attacks] if single else list(attacks):
-            own = names.get(type(attack), type(attack).__name__)
-            name = free = attack if isinstance(attack, str) else own
-            k = 2
-            while free in chosen:
-                free, k = f"{name}-{k}", k + 1
-            chosen[free] = attack
-    if not chosen:
-        raise ValueError("`attacks` must hold at least one attack; got none. Pass 'default'.")
-    for name, attack in chosen.items():
-        if isinstance(attack, str) and attack not in known:
-            of_kind = f" for a {kind} secret" if attack in names.values() else ""
-            raise ValueError(
-                f"`attacks`{about} must be 'default' or name some of {list(known)}, or hold "
-                f"attacks; got {attack!r}{of_kind}."
-            )
-        plays = hasattr(attack, "fit") and hasattr(attack, "predict")
-        if isinstance(attack, type) or not (isinstance(attack, str) or plays):
-            got = attack.__name__ if isinstance(attack, type) else type(attack).__name__
-            raise TypeError(
-                f"`attacks`{about} must hold names or attacks with `fit({arguments})` and "
-                f"`predict(released)`; got {got}."
-            )
-        if not isinstance(name, str) or name in reserved:
-            raise ValueError(
-                f"Attacks must be named by strings other than {', '.join(reserved)}; got {name!r}."
-            )
-    return chosen
-
-
-def check_by_row(task: Task, attacks: Mapping[str, Any]) -> None:
-    """Refuse attacks that were passed, which guess rows, where persons are attacked."""
-    passed = [name for name, attack in attacks.items() if not isinstance(attack, str)]
-    if passed and task.persons is not None:
-        raise AttackNotApplicableError(
-            f"With `persons` attacks guess once for each person; the attack {passed[0]!r} that was "
-            "passed guesses rows. Name attacks of the library, or leave `persons` out."
-        )
 
 
 def own_copy(attack: Any) -> Any:

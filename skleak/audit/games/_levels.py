@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from scipy import sparse, stats
@@ -22,11 +22,12 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from skleak.adversary.hypotheses import last_step, weight_argument
 from skleak.adversary.knowledge import as_table, take_rows
-from skleak.adversary.models import Shell, models_on
+from skleak.adversary.models import Shell
 from skleak.audit.games._game import FALSE_ALARMS, Cell, Game, unequal_columns
 from skleak.audit.noise._mechanism import colored
 from skleak.audit.tables._rates import Outcome, cell_key
 from skleak.bounds.priors import advantage_to_success
+from skleak.exceptions import AttackNotApplicableError
 from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.calibration import ladder_rung
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor, SGDGuarantee
@@ -45,6 +46,24 @@ _UNLIKELY = 1e-9
 def is_private_sgd(estimator: Any) -> bool:
     """Return True if a model, or the last step of a pipeline, is trained by private SGD."""
     return isinstance(last_step(estimator), PrivateSGDClassifier | PrivateSGDRegressor)
+
+
+def check_one_row_each(estimator: Any, persons: Persons | None) -> None:
+    """Refuse private SGD where persons have several rows."""
+    if persons is not None and is_private_sgd(estimator):
+        raise AttackNotApplicableError(
+            f"What {type(last_step(estimator)).__name__} reveals of a person with several rows is "
+            "not bounded: its accounting is that of one row. Leave `persons` out to audit rows, "
+            "and say so, or train on one row for each person."
+        )
+
+
+def refuse_noise(model: Any) -> NoReturn:
+    """Refuse noise where there is nothing to add it to."""
+    raise AttackNotApplicableError(
+        f"`noise_scales` must be None or 0 for {type(last_step(model)).__name__}: it adds no "
+        "noise, and has no `coef_` after `fit` to add some to. Leave `noise_scales` out."
+    )
 
 
 def noise_multiplier(estimator: Any, X: Any, y: Any) -> float:
@@ -74,78 +93,81 @@ def with_public_size(model: Any, n: int, usual: float) -> Any:
     return model.set_params(learning_rate=model.learning_rate * n / usual)
 
 
-def membership_success(model: Any, multiplier: float, prior: float, *sizes: Any) -> float:
-    """Bound the success of telling one member, of trainings on random members at this noise.
+@dataclass(frozen=True)
+class SGDBounds:
+    """What private SGD tells of a record whose share of a batch is known, at any noise multiplier.
 
-    ``sizes`` as those of `membership_rate`.
+    With probability ``slack`` the share is larger; what is bounded allows for it.
     """
-    rate, slack = membership_rate(model, prior, *sizes)
-    guarantee = _guarantee(model, multiplier, rate)
-    if guarantee is None:
-        return 1.0
-    success = advantage_to_success(guarantee.membership_advantage(prior), [prior, 1.0 - prior])
-    return float(min(1.0, success + slack))
 
+    model: Any
+    rate: float  # share of a batch that a record is, at most
+    slack: float = 0.0
 
-def membership_rate(
-    model: Any, prior: float, usual: float, others: int, candidates: int
-) -> tuple[float, float]:
-    """Return the share of a batch that a member is, at most, and how likely it is larger.
+    @classmethod
+    def of_column(cls, model: Any, n: int) -> Self:
+        """Of a record's value, of n records that are all trained on."""
+        fixed = model.sampling == "fixed"
+        return cls(model, _batch_size(model, n) / n if fixed else float(model.sampling_rate))
 
-    ``others`` records are always trained on, each of the ``candidates`` with probability `prior`.
-    """
-    if model.sampling != "fixed":
-        return float(model.sampling_rate), 0.0
-    # The share of a batch is largest in the smallest training set.
-    fewest = others + int(stats.binom.ppf(_UNLIKELY, candidates, prior))
-    return min(1.0, _batch_size(model, usual) / max(fewest, 1)), _UNLIKELY
+    @classmethod
+    def of_members(
+        cls, model: Any, prior: float, usual: float, others: int, candidates: int
+    ) -> Self:
+        """Of a membership; ``usual`` is the expected number of members.
 
+        ``others`` records are always trained on, each of the ``candidates`` with probability
+        `prior`.
+        """
+        if model.sampling != "fixed":
+            return cls(model, float(model.sampling_rate))
+        # The share of a batch is largest in the smallest training set.
+        fewest = others + int(stats.binom.ppf(_UNLIKELY, candidates, prior))
+        return cls(model, min(1.0, _batch_size(model, usual) / max(fewest, 1)), _UNLIKELY)
 
-def attribute_rate(model: Any, n: int) -> float:
-    """Return the share of a batch that a record is, of n."""
-    return _batch_size(model, n) / n if model.sampling == "fixed" else float(model.sampling_rate)
+    def guarantee(self, multiplier: float) -> SGDGuarantee | None:
+        """Guarantee of a training; None without noise."""
+        if multiplier == 0.0:
+            return None
+        over = make_clipping(self.model.clipping, 1.0).sensitivity
+        steps = int(self.model.max_steps), self.model.sampling
+        return _kept(multiplier / over, self.rate, *steps)
 
+    def membership_success(self, multiplier: float, prior: float) -> float:
+        """Bound the success of telling one member, of trainings on random members."""
+        if (guarantee := self.guarantee(multiplier)) is None:
+            return 1.0
+        success = advantage_to_success(guarantee.membership_advantage(prior), [prior, 1.0 - prior])
+        return float(min(1.0, success + self.slack))
 
-def curve_columns(
-    model: Any, multiplier: float, rate: float, slack: float, n: int, *, membership: bool
-) -> dict[str, FloatArray]:
-    """Columns that hold for every attacker and each of n records alike, from a trade-off curve.
+    def column_success(self, multiplier: float, prior: FloatArray) -> FloatArray:
+        """Bound the success of guessing a secret of each of some records; prior (n_targets, M)."""
+        if (guarantee := self.guarantee(multiplier)) is None:
+            return np.ones(len(prior))
+        different, place = np.unique(prior, axis=0, return_inverse=True)
+        certain = different.max(axis=1) >= 1.0 - 1e-12
+        success = np.ones(len(different))
+        if not certain.all():
+            known = different[~certain]
+            success[~certain] = advantage_to_success(guarantee.advantage(known), known)
+        return np.asarray(success[place.ravel()])
 
-    There is no distance, as the channel is not Gaussian.
-    """
-    guarantee, gain, found = _guarantee(model, multiplier, rate), 1.0, 1.0
-    if guarantee is not None:
-        alpha, beta = guarantee.membership_curve if membership else guarantee.curve
-        gain = min(1.0, max(0.0, float(np.max(1.0 - alpha - beta))) + slack)
-        power = float(guarantee.true_positives(FALSE_ALARMS, membership=membership))
-        found = min(1.0, power + slack)
-    return unequal_columns(np.full(n, gain), np.full(n, found))
+    def columns(self, multiplier: float, n: int, *, membership: bool) -> dict[str, FloatArray]:
+        """Columns that hold for every attacker and each of n records alike, from a trade-off curve.
 
-
-def attribute_success(model: Any, multiplier: float, prior: FloatArray, n: int) -> FloatArray:
-    """Bound the success of guessing a secret of each of some records; prior (n_targets, M)."""
-    guarantee = _guarantee(model, multiplier, attribute_rate(model, n))
-    if guarantee is None:
-        return np.ones(len(prior))
-    different, place = np.unique(prior, axis=0, return_inverse=True)
-    certain = different.max(axis=1) >= 1.0 - 1e-12
-    success = np.ones(len(different))
-    if not certain.all():
-        known = different[~certain]
-        success[~certain] = advantage_to_success(guarantee.advantage(known), known)
-    return np.asarray(success[place.ravel()])
+        There is no distance, as the channel is not Gaussian.
+        """
+        guarantee, gain, found = self.guarantee(multiplier), 1.0, 1.0
+        if guarantee is not None:
+            alpha, beta = guarantee.membership_curve if membership else guarantee.curve
+            gain = min(1.0, max(0.0, float(np.max(1.0 - alpha - beta))) + self.slack)
+            power = float(guarantee.true_positives(FALSE_ALARMS, membership=membership))
+            found = min(1.0, power + self.slack)
+        return unequal_columns(np.full(n, gain), np.full(n, found))
 
 
 def _batch_size(model: Any, n: float) -> int:
     return max(1, round(float(model.sampling_rate) * n))
-
-
-def _guarantee(model: Any, multiplier: float, rate: float) -> SGDGuarantee | None:
-    """Guarantee of a training; None without noise."""
-    if multiplier == 0.0:
-        return None
-    over = make_clipping(model.clipping, 1.0).sensitivity
-    return _kept(multiplier / over, rate, int(model.max_steps), model.sampling)
 
 
 @functools.lru_cache(maxsize=64)
@@ -155,8 +177,6 @@ def _kept(multiplier: float, rate: float, n_steps: int, sampling: str) -> SGDGua
 
 # Streams of seeds at every noise level; 2 are the checks of the noise, and a sample is that of all.
 GAMES, UTILITY, GAP, SAMPLE, FITS, SMALLEST, RECORDS = 0, 1, 3, 4, 5, 6, 7
-# Trainings in which the utility at a noise scale is measured that is no level.
-MOST_TRAININGS = 20
 
 
 def seed_of(entropy: list[int], level: int, stream: int) -> np.random.SeedSequence:
@@ -165,21 +185,19 @@ def seed_of(entropy: list[int], level: int, stream: int) -> np.random.SeedSequen
 
 
 def noise_levels(
-    noise_scales: Any,
-    model: Any,
-    X: Any,
-    y: Array,
-    sample_weight: FloatArray | None,
-    persons: Any = None,
+    noise_scales: Any, model: Any, X: Any, y: Array, weights: Mapping[str, Any]
 ) -> tuple[float, ...]:
-    """Noise levels of an audit, ascending; by default that of the model, 0 where it adds none."""
+    """Noise levels of an audit, ascending; by default that of the model, 0 where it adds none.
+
+    ``weights`` are further keywords of `fit`.
+    """
     if noise_scales is None:
         own = last_step(model).get_params(deep=False)
         noise_scales = own.get("noise_scale", 0.0)
         if is_private_sgd(model):
             noise_scales = noise_multiplier(model, X, y)
         if not np.isscalar(noise_scales):
-            fitted = clone(model).fit(X, y, **weight_argument(model, sample_weight, persons))
+            fitted = clone(model).fit(X, y, **weights)
             noise_scales = last_step(fitted).noise_scale_
     levels = np.unique(np.asarray(noise_scales, dtype=np.float64))
     if not levels.size or not np.all((levels >= 0.0) & np.isfinite(levels)):
@@ -211,6 +229,16 @@ class Releases:
     where: tuple[Any, Array]
     trained_on: Array  # targets, coded as those of `where`
 
+    def utility(self, noise: FloatArray, n_releases: int, seed: np.random.SeedSequence) -> Outcome:
+        """Score of released models.
+
+        Shapes: ``noise`` (p,) or (p, p); returns ``utility``, of shape (n_releases,).
+        """
+        draws = np.random.default_rng(seed).normal(size=(n_releases, len(self.noiseless)))
+        (X, y), parameters = self.where, self.noiseless + colored(noise, draws)
+        models = self.shell.models_on(X, parameters)
+        return {"utility": np.array([utility_of(model, table, y) for model, table in models])}
+
 
 def constant_score(model: Any, y: Array, where: Array) -> float:
     """Score on some targets of the constant that fits others best, by the measure of a model.
@@ -237,6 +265,10 @@ class LeveledGame(Game):
     # By noise level what games are played with in place of that noise, where fits are.
     _fits: Mapping[float, Any] = {}
 
+    def seed(self, level: int, stream: int) -> np.random.SeedSequence:
+        """Seed of one stream at the noise level of that number."""
+        return seed_of(self._entropy, level, stream)
+
     def games(self, scale: float, noise: Any, seed: np.random.SeedSequence) -> Mapping[str, Cell]:
         """Return the cells of one noise level: all attacks, and bounds where there are any.
 
@@ -248,24 +280,24 @@ class LeveledGame(Game):
         """All cells by key: the games of every level, and the utility with and without noise."""
         cells: dict[str, Cell] = {}
         releases, n_releases = self.releases, self.design.n_releases
-        own, where = (releases.shell, releases.noiseless), releases.where
         for k, scale in enumerate(self.design.noise_scales):
             noise = releases.noise[scale]
-            played, seed = self._fits.get(scale, noise), seed_of(self._entropy, k, GAMES)
+            played, seed = self._fits.get(scale, noise), self.seed(k, GAMES)
             for name, cell in self.games(scale, played, seed).items():
                 cells[cell_key(scale, name)] = cell
-            seed = seed_of(self._entropy, k, UTILITY)
-            cells[cell_key(scale, "utility")] = (utility, (*own, noise, n_releases, seed, *where))
+            seed = self.seed(k, UTILITY)
+            known = (releases, noise, n_releases, seed)
+            cells[cell_key(scale, "utility")] = (Releases.utility, known)
         quiet = np.zeros(len(releases.noiseless))
-        cells[cell_key(0.0, "noiseless")] = (utility, (*own, quiet, 1, seed, *where))
+        cells[cell_key(0.0, "noiseless")] = (Releases.utility, (releases, quiet, 1, seed))
         return cells
 
     def utility_at(self, noise: float) -> float:
         """Mean score at any noise scale, with noise as it is stated."""
         own, shape = self.releases, self.subject.noise
         unit = np.ones(len(own.noiseless)) if shape.is_identity else shape.matrix_root
-        known = (own.shell, own.noiseless, noise * unit, self.design.n_releases)
-        played = utility(*known, seed_of(self._entropy, 0, SMALLEST), *own.where)
+        seed = self.seed(0, SMALLEST)
+        played = own.utility(noise * unit, self.design.n_releases, seed)
         return float(played["utility"].mean())
 
     def constant_utility(self) -> float:
@@ -276,25 +308,6 @@ class LeveledGame(Game):
     def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
         """Mean score of the model without noise."""
         return float(outcomes[cell_key(0.0, "noiseless")]["utility"].mean())
-
-
-def utility(
-    shell: Shell,
-    noiseless: FloatArray,
-    noise: FloatArray,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-    X: Any,
-    y: Array,
-) -> Outcome:
-    """Score of released models.
-
-    Shapes: ``noiseless`` (p,); ``noise`` (p,) or (p, p); ``X``, ``y`` (n, d); returns ``utility``,
-    of shape (n_releases,).
-    """
-    draws = np.random.default_rng(seed).normal(size=(n_releases, len(noiseless)))
-    models = models_on(shell, X, noiseless + colored(noise, draws))
-    return {"utility": np.array([utility_of(model, table, y) for model, table in models])}
 
 
 # Whole fits that are made to find the scale under every hypothesis, and their work, in entries of
@@ -314,14 +327,10 @@ def goal_of(estimator: Any, noise_scales: Any) -> "NoiseGoal | CalibratedNoise |
     return given if reads or isinstance(given, CalibratedNoise) else None
 
 
-def asked_goal(task: Any) -> "NoiseGoal | CalibratedNoise | None":
-    """Return what makes the noise scale of the estimator itself a function of the records."""
-    return goal_of(task.estimator, None)
-
-
-def scale_sentence(goal: Any, missing: str, *, asked: Any = None) -> str:
+def scale_sentence(goal: Any, missing: str, estimator: Any) -> str:
     """Say first of all what became of a published scale in an audit; empty where it is public."""
     # Levels given by hand stand for the goal of the estimator, which has a scale of its own.
+    asked = goal_of(estimator, None)
     if goal is None and asked is None:
         return ""
     what = "that was read off records" if isinstance(goal, CalibratedNoise) else repr(goal)
@@ -397,22 +406,35 @@ class PublishedScale:
             found[k] = self.rung(objective.take(other), left)
         return found
 
-    def with_values(
-        self, targets: Persons, values: Callable[[Objective, slice, int], Objective], n_values: int
+    def with_targets(self, persons: Persons, numbers: FloatArray) -> FloatArray:
+        """Scales with each number as the target of each person, (n_persons, n_values)."""
+
+        def change(objective: Objective, places: slice, m: int) -> Objective:
+            y = objective.y.copy()
+            y[persons.rows[places]] = numbers[m]
+            return replace(objective, y=y, reweights=np.ones(len(y)))
+
+        return self._with_values(persons, change, len(numbers))
+
+    def with_rows(self, persons: Persons, tables: Any) -> FloatArray:
+        """Scales with the rows of each table in the place of those of each person, likewise."""
+
+        def change(objective: Objective, places: slice, m: int) -> Objective:
+            new = take_rows(tables[m], np.arange(places.start, places.stop))
+            dense = new.toarray() if sparse.issparse(new) else np.asarray(new, dtype=float)
+            ones = np.ones(len(objective.y))
+            return replace(objective.with_record(persons.rows[places], dense), reweights=ones)
+
+        return self._with_values(persons, change, len(tables))
+
+    def _with_values(
+        self, persons: Persons, change: Callable[[Objective, slice, int], Objective], n_values: int
     ) -> FloatArray:
-        """Scales with each value of each target, (n_targets, n_values)."""
-        objective, found = self.objective, np.empty((len(targets), n_values))
-        for k, ends in enumerate(pairwise(targets.starts)):
+        objective, found = self.objective, np.empty((len(persons), n_values))
+        for k, ends in enumerate(pairwise(persons.starts)):
             for m in range(n_values):
-                found[k, m] = self.rung(values(objective, slice(*ends), m), self.persons)
+                found[k, m] = self.rung(change(objective, slice(*ends), m), self.persons)
         return found
-
-
-def replaced_target(objective: Objective, rows: IntArray, value: float) -> Objective:
-    """Return the objective with another target of some records."""
-    y = objective.y.copy()
-    y[rows] = value
-    return replace(objective, y=y, reweights=np.ones(len(y)))
 
 
 def in_one_channel(
@@ -431,15 +453,3 @@ def in_one_channel(
     ratio = np.where(np.isnan(scales) | (scales == 0.0), 1.0, noise_scale / scales)
     apart = (_FAR * noise_scale * steps)[:, :, None]
     return np.concatenate([encodings * ratio[:, :, None], apart], axis=2), same
-
-
-def rows_with(tables: Any, rows: IntArray) -> Callable[..., Objective]:
-    """Return what puts some rows of the m-th of some tables in their places, ``rows``, of all."""
-
-    def change(objective: Objective, places: slice, m: int) -> Objective:
-        new = take_rows(tables[m], np.arange(places.start, places.stop))
-        dense = new.toarray() if sparse.issparse(new) else np.asarray(new, dtype=float)
-        ones = np.ones(len(objective.y))
-        return replace(objective.with_record(rows[places], dense), reweights=ones)
-
-    return change

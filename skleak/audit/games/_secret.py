@@ -8,15 +8,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone, is_classifier
 
-from skleak.adversary.hypotheses import (
-    PublicModel,
-    adds_noise,
-    fit_public_model,
-    last_step,
-    weight_argument,
-)
+from skleak.adversary.hypotheses import PublicModel, adds_noise, last_step, weight_argument
 from skleak.adversary.knowledge import TARGET_INDEX, raw_column, with_attribute
-from skleak.adversary.models import fit_shell
+from skleak.adversary.models import Shell
 from skleak.attacks import (
     BlackBoxAttributeInference,
     CombinedAttributeInference,
@@ -27,28 +21,19 @@ from skleak.attacks import (
     PriorAttack,
     WhiteBoxAttributeInference,
 )
-from skleak.audit.games._game import Facts, Game, Task, check_by_row, fit_copy, named_attacks
+from skleak.audit.games._game import Facts, Game, Task, fit_copy
 from skleak.audit.games._levels import (
     FITS,
     LeveledGame,
     Releases,
-    asked_goal,
     goal_of,
     noise_levels,
     reference_records,
     scale_sentence,
-    seed_of,
 )
 from skleak.audit.games._trials import FittedReleases
-from skleak.audit.noise._mechanism import Trained, fitted_releases, noise_of_levels
-from skleak.audit.tables._rates import (
-    KnownSecret,
-    Outcome,
-    SecretDesign,
-    over_noise,
-    secret_records,
-    secret_results,
-)
+from skleak.audit.noise._mechanism import Trained, noise_of_levels
+from skleak.audit.tables._rates import KnownSecret, Outcome, SecretDesign, over_noise
 from skleak.bounds import gdp_advantage, tradeoff_advantage
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
@@ -60,7 +45,6 @@ from skleak.utils._blocks import row_blocks
 from skleak.utils._geometry import pair_success
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
-NAME = "bounds"  # of the cell
 # They read distances in units of one noise, and do not exist where every value has its own.
 _OF_EQUAL_NOISE = ("tradeoff", "gdp")
 # Rows of a table of bounds that are held at once.
@@ -74,7 +58,7 @@ _TOLERANCE, _MOST_TOLERANCE = 2e-5, 1e-3
 _STEPS, _PRIOR_STEPS, _MOST_PRIORS = 64, 32, 64
 _NEAREST, _FARTHEST, _ROUND_OFF = 1e-6, 40.0, 1e-9
 # Seconds of one core that the bounds of one noise scale may take unasked.
-BUDGET = 60.0
+_BUDGET = 60.0
 # Steps towards the center of the trade-off bound then.
 _N_STEPS = 4
 # Nothing is left to bound where the prior is this certain.
@@ -91,7 +75,7 @@ def check_bounds(
     known = [name for name in BOUNDS if equal_noise or name not in _OF_EQUAL_NOISE]
     if isinstance(bounds, str):
         swift = [name for name in known if name in _OF_EQUAL_NOISE]
-        bounds = [bounds] if bounds != "all" else swift if seconds > BUDGET else known
+        bounds = [bounds] if bounds != "all" else swift if seconds > _BUDGET else known
     unknown = [name for name in bounds if name not in BOUNDS]
     if unknown:
         raise ValueError(
@@ -106,13 +90,6 @@ def check_bounds(
             f"`bounds='all'`, or name some of {', '.join(map(repr, known))}."
         )
     return tuple(name for name in known if name in bounds)
-
-
-def seconds_of(n: int, n_values: int, width: int, *, shaped: bool) -> float:
-    """Seconds of one core for all bounds of n records, by measurements on a plain computer."""
-    if shaped:
-        return 2.5e-3 * n * n_values**2 * float(np.sqrt(width))
-    return 0.0 if n_values == 2 else 4e-4 * n * n_values**2
 
 
 def success_bounds(
@@ -290,18 +267,8 @@ class TabledGame(Game):
     design: SecretDesign
     subject: Any  # what is known of the secret
     estimates: bool = False  # numbers, whose errors are measured
-    # Names of attacks that are passed, by their class, and what messages about them begin with.
     _named: Mapping[type, str] = NAMES
-    _about = ""
     _chosen: Mapping[str, Any]  # attacks by name, those of ours as strings
-
-    def _choose(
-        self, task: Task, known: Sequence[str], default: Sequence[str]
-    ) -> Mapping[str, Any]:
-        words: dict[str, Any] = {"names": self._named, "kind": self.kind, "about": self._about}
-        chosen = named_attacks(task.attacks, lambda: default, known=known, **words)
-        check_by_row(task, chosen)
-        return chosen
 
     def _designed(
         self, known: "Known", noise_scales: tuple[float, ...], *, compared: bool = True, **rest: Any
@@ -339,10 +306,10 @@ class TabledGame(Game):
         return fit_copy(attack, task.table, task.y, sample_weight=task.sample_weight)
 
     def attack_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return secret_results(self.design, self.joined(outcomes), numbers=self.estimates)
+        return self.design.results(self.joined(outcomes), numbers=self.estimates)
 
     def record_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return secret_records(self.design, self.joined(outcomes), numbers=self.estimates)
+        return self.design.records(self.joined(outcomes), numbers=self.estimates)
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Return the outcomes by noise level and attack, where they were played otherwise."""
@@ -381,6 +348,22 @@ class SecretSubject(Trained, Known):
     goal: Any = None  # what makes the noise scale a function of the records
     uncounted: str = ""  # why no bound counts what it tells
 
+    @staticmethod
+    def trained(task: Task) -> tuple[Any, dict[str, Any]]:
+        """Fit the model without noise, and return it beside what a subject holds of that."""
+        public = PublicModel.of(task.estimator, task.table, task.y, any_covariance=True)
+        X = public.transform(task.table)
+        weights = weight_argument(public.template, task.sample_weight)
+        fitted = clone(public.template).fit(X, task.y, **weights)
+        return fitted, {
+            "model": last_step(task.estimator),
+            "public": public,
+            "X": X,
+            "y": task.y,
+            "weights": task.sample_weight,
+            "goal": goal_of(task.estimator, task.noise_scales),
+        }
+
     @property
     def own_records(self) -> tuple[Any, Array]:
         """Training records on which utility is measured, and their targets."""
@@ -396,6 +379,18 @@ class SecretGame(LeveledGame, TabledGame):
 
     _seconds = 0.0  # of one core, that all bounds at one noise scale take
 
+    @staticmethod
+    def seconds_of(n: int, n_values: int, width: int, *, shaped: bool) -> float:
+        """Seconds of one core for all bounds of n records, by measurements on a plain computer."""
+        if shaped:
+            return 2.5e-3 * n * n_values**2 * float(np.sqrt(width))
+        return 0.0 if n_values == 2 else 4e-4 * n * n_values**2
+
+    @property
+    def _swift(self) -> bool:
+        """True if no bound takes an integral, as these would take too long and nobody named any."""
+        return bool(self.task.bounds == "all" and self._seconds > _BUDGET)
+
     def __init__(
         self, task: Task, subject: SecretSubject, known: Sequence[str], default: Sequence[str]
     ) -> None:
@@ -403,8 +398,9 @@ class SecretGame(LeveledGame, TabledGame):
         self._chosen = self._choose(task, known, default)
         equal = not subject.noise.reads_data
         bounds = check_bounds(task.bounds, equal_noise=equal, seconds=self._seconds)
-        trained = (subject.model, subject.X, subject.y, subject.weights)
-        scales = noise_levels(task.noise_scales, *trained, task.persons)
+        weights = weight_argument(subject.model, subject.weights, task.persons)
+        known_fit = (subject.model, subject.X, subject.y, weights)
+        scales = noise_levels(task.noise_scales, *known_fit)
         n_releases = int(task.n_releases)
         # Games of each target with drawn secrets, where each takes a fit.
         most = -(-_FITTED_GAMES // len(subject.targets))
@@ -442,7 +438,7 @@ class SecretGame(LeveledGame, TabledGame):
     def _fit_games(self, k: int, scale: float) -> FittedReleases:
         """Fit and release once for each game of a noise level, on the records of that game."""
         subject, task, n_games = self.subject, self.task, self.task.n_releases
-        noise, secret = seed_of(self._entropy, k, FITS).spawn(2)
+        noise, secret = self.seed(k, FITS).spawn(2)
         table, y, whole, public = task.table, task.y, task.refit_preprocessing, subject.public
         same = (table, y) if whole else (subject.X, subject.y)
         targets, secrets, drawn = np.empty(0, dtype=np.intp), np.empty(0), task.drawn
@@ -464,15 +460,13 @@ class SecretGame(LeveledGame, TabledGame):
             changed = with_attribute(table, index, column)
             return (changed if whole else public.transform(changed)), y
 
-        parameters = fitted_releases(
+        parameters = subject.fitted_releases(
             f"fits at noise scale {scale:g}",
-            task.estimator if whole else subject.model,
-            data,
             scale,
             noise.generate_state(n_games).astype(np.int64),
-            len(subject.noiseless),
-            subject.weights,
-            n_jobs=task.n_jobs,
+            task.n_jobs,
+            template=task.estimator if whole else None,
+            data=data,
         )
         return FittedReleases(parameters, targets, secrets)
 
@@ -485,7 +479,7 @@ class SecretGame(LeveledGame, TabledGame):
             # Classes by number: strings take long to compare.
             _, codes = np.unique(np.concatenate([labels, y]), return_inverse=True)
             labels, y = codes[: len(labels)], codes[len(labels) :]
-        shell = fit_shell(subject.public, subject.X, labels, subject.weights)
+        shell = Shell.fit(subject.public, subject.X, labels, subject.weights)
         return Releases(shell, subject.noiseless, self._noise, (X, y), labels)
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
@@ -500,7 +494,7 @@ class SecretGame(LeveledGame, TabledGame):
             noiseless_utility=self.noiseless_utility(outcomes),
             noise_covariance=subject.noise.name,
             has_noise=adds_noise(subject.model),
-            scale=scale_sentence(subject.goal, subject.uncounted, asked=asked_goal(self.task)),
+            scale=scale_sentence(subject.goal, subject.uncounted, self.task.estimator),
             uncounted=subject.uncounted,
             releases="fitted" if self._fits else "simulated",
             n_fitted=self.design.n_fitted,
@@ -547,22 +541,6 @@ def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:
             f"The attack {name!r} supposes noise of another covariance than that of the estimator "
             "under audit. Give its estimator the same `noise_covariance`."
         )
-
-
-def fit_quietly(task: Task) -> tuple[Any, dict[str, Any]]:
-    """Fit the model without noise, and return it beside what any subject holds of its training."""
-    public = fit_public_model(task.estimator, task.table, task.y, any_covariance=True)
-    X = public.transform(task.table)
-    weights = weight_argument(public.template, task.sample_weight)
-    fitted = clone(public.template).fit(X, task.y, **weights)
-    return fitted, {
-        "model": last_step(task.estimator),
-        "public": public,
-        "X": X,
-        "y": task.y,
-        "weights": task.sample_weight,
-        "goal": goal_of(task.estimator, task.noise_scales),
-    }
 
 
 def unit_state(fitted: Any, noise: NoiseShape | None = None) -> FitState:

@@ -2,18 +2,14 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from skleak.adversary.hypotheses import ignoring_mismatches
 from skleak.adversary.numbers import NumberEncodings
-from skleak.attacks import (
-    CombinedAttributeInference,
-    ImputationAttack,
-    PriorAttack,
-)
+from skleak.attacks import CombinedAttributeInference, ImputationAttack, PriorAttack
 from skleak.audit.noise._mechanism import ShapedNoise, colored
 from skleak.audit.tables._rates import Found, Outcome
 from skleak.utils._blocks import row_blocks
@@ -31,6 +27,39 @@ class FittedReleases:
     secrets: Array
 
 
+@dataclass(frozen=True)
+class Level:
+    """Releases of one noise level, as games are played with them. Confidential."""
+
+    # Of shape (p,), a root of shape (p, p), noise that follows the secrets, or releases of fits.
+    noise: FloatArray | ShapedNoise | FittedReleases
+    noise_scale: float  # that attacks are told
+    n_releases: int  # or games of each target
+    seed: np.random.SeedSequence
+    rare: Any = None  # value whose carriers are counted at few false alarms, if any
+
+    def n_played(self, attack: Any) -> int:
+        """Releases that an attack is played on: few where each has weights of its own, or one."""
+        if type(attack) is not CombinedAttributeInference:
+            return self.n_releases
+        return min(self.n_releases, STACKED if self.is_random else 1)
+
+    @property
+    def is_random(self) -> bool:
+        """True if releases differ, as far as is known: some fits that agree prove nothing."""
+        return not isinstance(self.noise, np.ndarray) or bool(self.noise.any())
+
+    def releases(
+        self, noiseless: FloatArray, rows: slice, generator: np.random.Generator
+    ) -> FloatArray:
+        """Releases of some games about the records as they are, (n_rows, p)."""
+        if isinstance(self.noise, FittedReleases):
+            return self.noise.parameters[rows]
+        assert isinstance(self.noise, np.ndarray)
+        draws = generator.normal(size=(rows.stop - rows.start, len(noiseless)))
+        return np.asarray(noiseless + colored(self.noise, draws))
+
+
 # Releases of a noise level whose answers are stacked, each with weights of its own, at most.
 STACKED = 5
 # Entries of one block of releases or of guesses: 64 MB.
@@ -44,43 +73,33 @@ _SHARP = 0.1
 _FAR_OFF = 1e100
 
 
-def play_actual(
-    attack: Any,
-    noiseless: FloatArray,
-    secrets: Array,
-    noise: FloatArray | FittedReleases,
-    noise_scale: float,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-    rare: Any = None,
-) -> Outcome:
+def play_actual(attack: Any, noiseless: FloatArray, secrets: Array, level: Level) -> Outcome:
     """Attack the data as they are: every release is about all records at once.
 
-    Shapes: ``noiseless`` (p,); ``secrets`` (n_targets,); ``noise`` (p,) or (p, p), or the releases;
-    returns ``shares``, of right guesses in each release; ``counts``, over releases, of each target;
-    ``hits`` and ``games``; ``exact``, whether the releases make no difference, as the attack
-    ignores them or there is no noise, so that its success on these records is a fact; of carriers
-    of the `rare` value, those whom the attack finds at one false alarm in a hundred; ``alone``,
-    what imputation guesses right without the model, of an attack that stacks it.
+    Shapes: ``noiseless`` (p,); ``secrets`` (n_targets,); returns ``shares``, of right guesses in
+    each release; ``counts``, over releases, of each target; ``hits`` and ``games``; ``exact``,
+    whether the releases make no difference, as the attack ignores them or there is no noise, so
+    that its success on these records is a fact; of carriers of the rare value, those whom the
+    attack finds at one false alarm in a hundred; ``alone``, what imputation guesses right without
+    the model, of an attack that stacks it.
     """
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(level.seed)
     shares, counts = [], np.zeros(len(secrets), dtype=np.int64)
     found = Found(len(secrets))
-    n_releases = _played(attack, noise, n_releases)
-    for rows in row_blocks(n_releases, len(secrets), _ELEMENTS):
-        releases = _released(noiseless, noise, rows, generator)
-        guesses, odds = _guessed(attack, releases, noise_scale, len(secrets), rare)
+    for rows in row_blocks(level.n_played(attack), len(secrets), _ELEMENTS):
+        releases = level.releases(noiseless, rows, generator)
+        guesses, odds = _guessed(attack, releases, level, len(secrets))
         right = guesses == secrets
         shares.append(right.mean(axis=1))
         counts += right.sum(axis=0)
-        found.count(odds, np.broadcast_to(secrets == rare, right.shape))
+        found.count(odds, np.broadcast_to(secrets == level.rare, right.shape))
     return {
         **found.outcome(),
         **alone(attack, secrets),
         **guessed_outcome(
             np.concatenate(shares),
             counts,
-            _ignores_releases(attack) or _is_constant(attack, noise, shares),
+            _ignores_releases(attack) or _is_constant(attack, level, shares),
         ),
     }
 
@@ -97,30 +116,22 @@ def guessed_outcome(shares: FloatArray, counts: IntArray, exact: bool) -> Outcom
 
 
 def play_drawn(
-    attack: Any,
-    encodings: FloatArray,
-    values: Array,
-    prior: FloatArray,
-    noise: FloatArray | ShapedNoise | FittedReleases,
-    noise_scale: float,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-    rare: Any = None,
+    attack: Any, encodings: FloatArray, values: Array, prior: FloatArray, level: Level
 ) -> Outcome:
     """Play the game of [FANO23] figure 1: the secret of one record is drawn from its prior.
 
     Every release belongs to a game of its own, with fresh noise, so that all guesses are
-    independent. Attacks that can be asked about one target a release play `n_releases` games
-    for every target; others play at least a thousand games about targets drawn at random. Of
+    independent. Attacks that can be asked about one target a release play their games for every
+    target; others play at least a thousand games about targets drawn at random. Of
     these the library's own guess the target of a game, and any other attack guesses all.
 
     Shapes: ``encodings`` (n_targets, n_values, p); ``values`` (n_values,); ``prior`` (n_targets,
-    n_values); ``noise`` (p,) or (p, p), or the releases of games that were fitted; returns ``hits``
-    and ``games``, and ``counts`` of each target where each plays its own games.
+    n_values); returns ``hits`` and ``games``, and ``counts`` of each target where each plays its
+    own games.
     """
     counts, hits, games = np.zeros(len(prior), dtype=np.int64), 0, 0
-    found, ranked, rest = Found(len(prior)), [], (noise, noise_scale, n_releases, seed, rare)
-    for targets, secrets, guesses, odds in _drawn_games(attack, (encodings, prior), *rest):
+    found, ranked, rare = Found(len(prior)), [], level.rare
+    for targets, secrets, guesses, odds in _drawn_games(attack, (encodings, prior), level):
         right = guesses == values[secrets]
         hits, games = hits + int(right.sum()), games + right.size
         if right.ndim == 2:
@@ -134,33 +145,30 @@ def play_drawn(
         found = Found(games)
         found.count(*(np.concatenate(parts, axis=1) for parts in zip(*ranked, strict=True)))
     outcome = {"hits": np.array(hits), "games": np.array(games), **found.outcome()}
-    own_games = played_by(attack) == "each" or isinstance(noise, FittedReleases)
+    own_games = played_by(attack) == "each" or isinstance(level.noise, FittedReleases)
     return {"counts": counts, **outcome} if own_games else outcome
 
 
 def _drawn_games(
-    attack: Any,
-    known: tuple[FloatArray, FloatArray] | NumberEncodings,
-    noise: FloatArray | ShapedNoise | FittedReleases | None,
-    noise_scale: float,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-    rare: Any = None,
+    attack: Any, known: tuple[FloatArray, FloatArray] | NumberEncodings, level: Level
 ) -> Iterator[tuple[IntArray, Array, Array, FloatArray | None]]:
     """Play games about secrets that are drawn, and yield some at a time.
 
     Yields targets and secrets as `drawn_releases`, guesses, and log-odds of the rare value.
     """
     n_targets, p = _points(known).shape[::2]
+    noise: FloatArray | ShapedNoise | FittedReleases | None = level.noise
     fits, width = isinstance(noise, FittedReleases), None
+    level = replace(level, rare=None) if fits else level
     each = played_by(attack) == "each" and not fits
     if not each:
         width = p if played_by(attack) == "some" else n_targets
     if not fits and _ignores_releases(attack):
         noise = None
-    for about, secrets, releases in drawn_releases(known, noise, n_releases, seed, width):
-        asked = (attack, releases, noise_scale, n_targets, None if fits else rare)
-        yield about, secrets, *_guessed(*asked, None if each else about)
+    drawn = drawn_releases(known, noise, level.n_releases, level.seed, width)
+    for about, secrets, releases in drawn:
+        asked = (attack, releases, level, n_targets, None if each else about)
+        yield about, secrets, *_guessed(*asked)
 
 
 def _points(known: tuple[FloatArray, FloatArray] | NumberEncodings) -> FloatArray:
@@ -240,30 +248,25 @@ def play_errors(
     truth: FloatArray,
     bound: FloatArray,
     spread: float,
-    noise: FloatArray | FittedReleases,
-    noise_scale: float,
-    n_releases: int,
-    seed: np.random.SeedSequence,
+    level: Level,
     units: FloatArray | float = 1.0,
 ) -> Outcome:
     """Let an attack estimate numbers, and measure how far off it is.
 
-    Shapes: ``noiseless`` (p,); ``truth`` (n_targets, d); ``bound`` (n_targets,); ``noise`` (p,) or
-    (p, p), or the releases; ``units`` (d,), in which errors are measured; returns
-    ``mse_by_release``, mean over targets; ``mse``, ``variance`` and ``squared_bias`` of each
-    target; ``bound``; ``games``; ``exact``, as in `play_actual`; and over the targets whose bound
-    is sharp (at most a tenth of the spread) ``ratio``, median of the error over the bound;
-    ``ratio_by_release``, mean of it in each release; ``bias_over_noise``, median of the squared
-    mean error over the variance of a mean of so many releases.
+    Shapes: ``noiseless`` (p,); ``truth`` (n_targets, d); ``bound`` (n_targets,); ``units`` (d,), in
+    which errors are measured; returns ``mse_by_release``, mean over targets; ``mse``, ``variance``
+    and ``squared_bias`` of each target; ``bound``; ``games``; ``exact``, as in `play_actual`; and
+    over the targets whose bound is sharp (at most a tenth of the spread) ``ratio``, median of the
+    error over the bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``,
+    median of the squared mean error over the variance of a mean of so many releases.
     """
-    generator = np.random.default_rng(seed)
-    n_releases = _played(attack, noise, n_releases)
+    generator, n_releases = np.random.default_rng(level.seed), level.n_played(attack)
     usable = (bound > 0.0) & (bound <= _SHARP * spread)
     by_release, ratios = [], []
     total, squares = np.zeros(truth.shape), np.zeros(len(truth))
     for rows in row_blocks(n_releases, truth.size, _ELEMENTS):
-        releases = _released(noiseless, noise, rows, generator)
-        guesses = _guess(attack, releases, noise_scale, len(truth))
+        releases = level.releases(noiseless, rows, generator)
+        guesses = _guess(attack, releases, level.noise_scale, len(truth))
         error = _finite((guesses.reshape(-1, *truth.shape) - truth) / units)
         square = (error**2).mean(axis=2)
         total += error.sum(axis=0)
@@ -276,7 +279,7 @@ def play_errors(
     if n_releases > 1:
         variance = np.maximum(mse - raw, 0.0) * (n_releases / (n_releases - 1))
     ignores = _ignores_releases(attack)
-    exact, games = ignores or _is_constant(attack, noise, by_release), n_releases * len(truth)
+    exact, games = ignores or _is_constant(attack, level, by_release), n_releases * len(truth)
     return {
         **errors_outcome(np.concatenate(by_release), mse, variance, games, exact=exact),
         "ratio_by_release": np.concatenate(ratios),
@@ -305,35 +308,26 @@ def errors_outcome(
     }
 
 
-def play_drawn_errors(
-    attack: Any,
-    numbers: NumberEncodings,
-    noise: FloatArray | FittedReleases,
-    noise_scale: float,
-    n_releases: int,
-    seed: np.random.SeedSequence,
-) -> Outcome:
+def play_drawn_errors(attack: Any, numbers: NumberEncodings, level: Level) -> Outcome:
     """Let an attack estimate numbers that are drawn from their priors, each in its own game.
 
-    As `play_drawn`. Shapes: ``noise`` (p,) or (p, p), or the releases; returns ``mse_by_release``,
-    mean errors of games that are independent; ``mse`` of each target, NaN where not each plays its
-    own games; ``games``, and the rest of `play_errors`, NaN where the bias of drawn numbers has no
-    meaning; ``removed``: the number of games, and sums over them of what the attack removes from
-    the squared error of the mean of the prior, of that error less the variance, their squares and
-    products.
+    As `play_drawn`. Returns ``mse_by_release``, mean errors of games that are independent; ``mse``
+    of each target, NaN where not each plays its own games; ``games``, and the rest of
+    `play_errors`, NaN where the bias of drawn numbers has no meaning; ``removed``: the number of
+    games, and sums over them of what the attack removes from the squared error of the mean of the
+    prior, of that error less the variance, their squares and products.
     """
     n_targets, sums, found = len(numbers.points), np.zeros(6), []
-    rest = noise, noise_scale, n_releases, seed
-    for targets, drawn, guesses, _ in _drawn_games(attack, numbers, *rest):
+    for targets, drawn, guesses, _ in _drawn_games(attack, numbers, level):
         found.append(_finite(guesses - drawn) ** 2)
         own = numbers.prior.take(targets)
         guessed = (drawn - own.mean) ** 2
         y, x = (guessed - found[-1]).ravel(), (guessed - own.variance).ravel()
         sums += [y.size, y.sum(), x.sum(), y @ y, x @ x, y @ x]
     squares, mse = np.concatenate(found), np.full(n_targets, np.nan)
-    if isinstance(noise, FittedReleases):
-        played = np.bincount(noise.targets, minlength=n_targets)
-        mse = np.bincount(noise.targets, squares, n_targets) / played
+    if isinstance(level.noise, FittedReleases):
+        played = np.bincount(level.noise.targets, minlength=n_targets)
+        mse = np.bincount(level.noise.targets, squares, n_targets) / played
     elif played_by(attack) == "each":
         mse = squares.mean(axis=0)
     nothing, by_release = np.full(n_targets, np.nan), squares.reshape(len(squares), -1).mean(axis=1)
@@ -358,12 +352,7 @@ def ranks_value(attack: Any, rare: Any) -> bool:
 
 
 def _guessed(
-    attack: Any,
-    releases: FloatArray,
-    noise_scale: float,
-    n_targets: int,
-    rare: Any = None,
-    targets: IntArray | None = None,
+    attack: Any, releases: FloatArray, level: Level, n_targets: int, targets: IntArray | None = None
 ) -> tuple[Array, FloatArray | None]:
     """Guess, and say the log-odds of the rare value where an attack of ours has any.
 
@@ -373,26 +362,19 @@ def _guessed(
     """
     if targets is not None and played_by(attack) == "some":
         one = attack._about(targets)
-        (guess,), odds = _guessed(one, releases[None], noise_scale, len(targets), rare)
+        (guess,), odds = _guessed(one, releases[None], level, len(targets))
         return guess, odds
-    each = releases.ndim == 3
+    each, noise_scale = releases.ndim == 3, level.noise_scale
     with ignoring_mismatches():
-        if targets is None and ranks_value(attack, rare):
+        if targets is None and ranks_value(attack, level.rare):
             ranked: tuple[Array, FloatArray] = attack._ranked(
-                releases, noise_scale, rare, each=each
+                releases, noise_scale, level.rare, each=each
             )
             return ranked
         if each:
             return attack.predict_each(releases, noise_scale), None
     guesses = _guess(attack, releases, noise_scale, n_targets)
     return guesses if targets is None else guesses[np.arange(len(targets)), targets], None
-
-
-def _played(attack: Any, noise: FloatArray | FittedReleases, n_releases: int) -> int:
-    """Releases that an attack is played on: few where each has weights of its own, one of one."""
-    if type(attack) is not CombinedAttributeInference:
-        return n_releases
-    return min(n_releases, STACKED if isinstance(noise, FittedReleases) or noise.any() else 1)
 
 
 def alone(attack: Any, truth: Array) -> Outcome:
@@ -407,29 +389,13 @@ def _ignores_releases(attack: Any) -> bool:
     return type(attack) in (PriorAttack, ImputationAttack)
 
 
-def _released(
-    noiseless: FloatArray,
-    noise: FloatArray | FittedReleases,
-    rows: slice,
-    generator: np.random.Generator,
-) -> FloatArray:
-    """Releases of some games about the records as they are, (n_rows, p)."""
-    if isinstance(noise, FittedReleases):
-        return noise.parameters[rows]
-    draws = generator.normal(size=(rows.stop - rows.start, len(noiseless)))
-    return np.asarray(noiseless + colored(noise, draws))
-
-
-def _is_constant(
-    attack: Any, noise: FloatArray | FittedReleases, by_release: Sequence[Any]
-) -> bool:
+def _is_constant(attack: Any, level: Level, by_release: Sequence[Any]) -> bool:
     """Return True if all releases were the same, and so were the guesses about them.
 
     Of numbers also if an attack that stacks fell back on imputation.
     """
-    # That some fits gave the same proves nothing of others.
-    random = isinstance(noise, FittedReleases) or bool(noise.any())
-    random &= not (type(attack) is CombinedAttributeInference and attack.numeric_)
+    stacks_numbers = type(attack) is CombinedAttributeInference and attack.numeric_
+    random = level.is_random and not stacks_numbers
     return not random and bool(np.ptp(np.concatenate(by_release)) == 0.0)
 
 

@@ -135,6 +135,39 @@ class Trained:
     # Differences of the parameters without noise under two values, (n_directions, p).
     directions: FloatArray | None = None
 
+    def fitted_releases(
+        self,
+        name: str,
+        noise_scale: float,
+        seeds: IntArray,
+        n_jobs: int | None,
+        *,
+        template: Any = None,
+        data: Callable[[int], tuple[Any, Any]] | None = None,
+    ) -> FloatArray:
+        """Fit an estimator anew for each seed, on data of its number, and read what it releases.
+
+        That is the model itself by default, on its own data. A watcher sees the fits as they come
+        under `name`. Shapes: ``seeds`` (n_fits,); returns (n_fits, p).
+        """
+        template = self.model if template is None else template
+        # Of all that is known only what fits need goes to workers.
+        own, weights, p = (self.X, self.y), self.weights, len(self.noiseless)
+
+        def release(k: int) -> FloatArray:
+            X, y = own if data is None else data(k)
+            return released_parameters(
+                fit_seeded(template, X, y, noise_scale, int(seeds[k]), weights), p
+            )
+
+        with Parallel(n_jobs=n_jobs) as pool:
+
+            def fit(block: slice) -> FloatArray:
+                return np.stack(pool(delayed(release)(k) for k in range(block.start, block.stop)))
+
+            blocks = row_blocks(len(seeds), 1, _BLOCK * effective_n_jobs(n_jobs))
+            return stacked(name, len(seeds), blocks, fit, threads=False)
+
 
 def colored(noise: FloatArray, draws: FloatArray) -> FloatArray:
     """Noise (..., p) from standard normal draws (..., p); ``noise`` is (p,), or a root (p, p)."""
@@ -188,9 +221,7 @@ def measured_noise(
             releases[k] = model_parameters(model)
     else:
         name = f"fits that check the noise at {noise_scale:g}"
-        releases = fitted_releases(
-            name, template, lambda _: known, noise_scale, seeds, p, trained.weights, n_jobs=n_jobs
-        )
+        releases = trained.fitted_releases(name, noise_scale, seeds, n_jobs)
     with np.errstate(over="ignore"):
         draws = whitened((releases - trained.noiseless) / noise_scale, root)
     checks = check_draws(draws, np.random.default_rng(moments), towards, level)
@@ -268,36 +299,6 @@ def fit_seeded(
         # Said once already, by the fit without noise.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return copy.fit(X, y, **weight_argument(template, sample_weight))
-
-
-def fitted_releases(
-    name: str,
-    template: Any,
-    data: Callable[[int], tuple[Any, Any]],
-    noise_scale: float,
-    seeds: IntArray,
-    n_parameters: int,
-    sample_weight: FloatArray | None = None,
-    *,
-    n_jobs: int | None = None,
-) -> FloatArray:
-    """Fit an estimator anew for each seed, on data of its number, and read what it releases.
-
-    Shapes: ``seeds`` (n_fits,); ``sample_weight`` (n,); returns (n_fits, n_parameters). A watcher
-    sees the fits as they come under `name`.
-    """
-
-    def release(k: int) -> FloatArray:
-        model = fit_seeded(template, *data(k), noise_scale, int(seeds[k]), sample_weight)
-        return released_parameters(model, n_parameters)
-
-    with Parallel(n_jobs=n_jobs) as pool:
-
-        def fit(block: slice) -> FloatArray:
-            return np.stack(pool(delayed(release)(k) for k in range(block.start, block.stop)))
-
-        blocks = row_blocks(len(seeds), 1, _BLOCK * effective_n_jobs(n_jobs))
-        return stacked(name, len(seeds), blocks, fit, threads=False)
 
 
 def handed_out(model: Any) -> Any:

@@ -16,16 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from skleak.adversary.membership import score_limit
-from skleak.adversary.shadow import (
-    Pooling,
-    choose_pooling,
-    dominated_shares,
-    fit_evidence,
-    interpolation_of,
-    likelihoods,
-    residual_scale,
-    usual_likelihoods,
-)
+from skleak.adversary.shadow import LikelihoodRatios, Pooling, ShadowScores, dominated_shares
 from skleak.audit.tables._rates import (
     N_ERRORS,
     ROUND_OFF,
@@ -54,7 +45,7 @@ from skleak.metrics.verdicts import (
     simultaneous_confidence_level,
 )
 from skleak.utils._geometry import pair_success, true_positives
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._typing import Array, FloatArray
 
 # Two others are the fewest whose scores tell a record's law without it from that with it.
 FEWEST_RELEASES = 3
@@ -133,25 +124,23 @@ def likelihood_ratios(
     """
     ratios, n = np.zeros(statistic.shape), len(statistic)
 
-    def options(known: FloatArray, held_out: IntArray) -> dict[str, Any]:
-        limit = np.inf if residuals else score_limit(known)
-        return {"limit": limit, "residuals": residuals, "groups": held_out[:, None]}
+    def known(rows: Any, pooling: Pooling | None = None) -> ShadowScores:
+        limit = np.inf if residuals else score_limit(statistic[rows])
+        return ShadowScores(
+            statistic[rows], member[rows], "auto", limit, residuals=residuals, pooling=pooling
+        )
 
     # Of each parity what laws share is learnt from the other alone.
     poolings: list[Pooling | None] = [None, None]
     for parity in (0, 1) if n > 3 else ():
-        own = statistic[1 - parity :: 2]
-        poolings[parity] = choose_pooling(
-            own, member[1 - parity :: 2], **options(own, np.arange(len(own)))
-        )
+        own = known(slice(1 - parity, None, 2))
+        poolings[parity] = own.choose_pooling(np.arange(len(own.scores))[:, None])
     for release in range(n if n >= FEWEST_RELEASES else 0):
         others = np.delete(np.arange(n), release)
-        known = statistic[others]
         # Of the other parity alone: where nothing leaks, weights from all others are large just
         # where the release itself speaks against them, and its guesses worse than chance.
         held_out = np.flatnonzero((others - release) % 2)
-        pooling = poolings[release % 2]
-        evidence = fit_evidence(known, member[others], pooling=pooling, **options(known, held_out))
+        evidence = known(others, poolings[release % 2]).evidence(held_out[:, None])
         ratios[release] = evidence.log_ratio(statistic[release])
     return ratios + np.log(prior) - np.log1p(-prior)
 
@@ -187,11 +176,8 @@ def robust_shares(statistic: FloatArray, member: Array, *, residuals: bool = Fal
     shares = np.zeros(statistic.shape)
     for release in range(len(statistic) if len(statistic) >= FEWEST_RELEASES else 0):
         others = np.arange(len(statistic)) != release
-        inside = member[others]
-        scale = residual_scale(statistic[others], inside) if residuals else 1.0
-        known = likelihoods(statistic, not residuals, scale)
-        usual = usual_likelihoods(known[others], inside, interpolation_of(known[others], inside))
-        ratios = known[release] / usual
+        known = LikelihoodRatios.of(statistic[others], member[others], not residuals)
+        ratios = known.under(statistic[release])
         shares[release] = dominated_shares(ratios, ratios, _GAMMA)
     return shares
 

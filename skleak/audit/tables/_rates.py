@@ -178,6 +178,44 @@ class SecretDesign(Design, KnownSecret):
 
     etas: Mapping[float, FloatArray]  # Fisher information losses by noise level, (n_targets,)
 
+    def results(self, cells: Mapping[str, Outcome], *, numbers: bool = False) -> pd.DataFrame:
+        """One row for each noise level and attack whose cell is finished.
+
+        Of guessed values, or of estimated `numbers`.
+        """
+        rows, row = [], _error_row if numbers else _success_row
+        for noise in self.noise_scales:
+            bounds = cells.get(cell_key(noise, "bounds"))
+            utility = mean_utility(cells, noise)
+            for name in self.attacks:
+                outcome = cells.get(cell_key(noise, name))
+                if outcome is None:
+                    continue
+                found = {"noise_scale": noise, "attack": name}
+                found |= row(self, outcome, bounds, utility)
+                if name in self.incomparable:
+                    # There is no verdict on an attack that uses what the prior leaves out.
+                    found["verdict"] = INCOMPARABLE
+                    found |= {"detectable_excess": np.nan} if "detectable_excess" in found else {}
+                rows.append(found)
+        return pd.DataFrame(rows)
+
+    def records(self, cells: Mapping[str, Outcome], *, numbers: bool = False) -> pd.DataFrame:
+        """One row for each noise level and target, of guessed values or of estimated `numbers`."""
+
+        def columns(k: int) -> dict[str, FloatArray]:
+            noise = self.noise_scales[k]
+            own = {"eta": self.etas[noise]}
+            if not numbers:
+                return own | bounded_columns(self, cells, noise)
+            outcomes = {name: cells[cell_key(noise, name)] for name in self.attacks}
+            own["cramer_rao"] = next(iter(outcomes.values()))["bound"]
+            for name, found in outcomes.items():
+                own |= {f"{k}_{name}": found[k] for k in ("mse", "variance", "squared_bias")}
+            return own | number_record_columns(self, cells.get(cell_key(noise, "bounds")))
+
+        return record_table(self, columns, self.prior_score)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MembershipDesign(Design):
@@ -550,31 +588,6 @@ def number_record_columns(design: SecretDesign, bounds: Outcome | None) -> dict[
     return columns | {"prior_variance": variance, "share_at_most": shares}
 
 
-def secret_results(
-    design: SecretDesign, cells: Mapping[str, Outcome], *, numbers: bool = False
-) -> pd.DataFrame:
-    """One row for each noise level and attack whose cell is finished.
-
-    Of guessed values, or of estimated `numbers`.
-    """
-    rows, row = [], _error_row if numbers else _success_row
-    for noise in design.noise_scales:
-        bounds = cells.get(cell_key(noise, "bounds"))
-        utility = mean_utility(cells, noise)
-        for name in design.attacks:
-            outcome = cells.get(cell_key(noise, name))
-            if outcome is None:
-                continue
-            found = {"noise_scale": noise, "attack": name}
-            found |= row(design, outcome, bounds, utility)
-            if name in design.incomparable:
-                # There is no verdict on an attack that uses what the prior leaves out.
-                found["verdict"] = INCOMPARABLE
-                found |= {"detectable_excess": np.nan} if "detectable_excess" in found else {}
-            rows.append(found)
-    return pd.DataFrame(rows)
-
-
 def _success_row(
     design: SecretDesign, outcome: Outcome, bounds: Outcome | None, utility: float
 ) -> dict[str, Any]:
@@ -727,22 +740,3 @@ def _is_biased(design: SecretDesign, outcome: Outcome) -> bool:
     n, tail = design.n_releases, 0.5 * (1.0 - design.verdict_level)
     known = n > 1 and outcome["bias_over_noise"] > stats.f.isf(tail, 1, n - 1)
     return bool(outcome["exact"] or known)
-
-
-def secret_records(
-    design: SecretDesign, cells: Mapping[str, Outcome], *, numbers: bool = False
-) -> pd.DataFrame:
-    """One row for each noise level and target, of guessed values or of estimated `numbers`."""
-
-    def columns(k: int) -> dict[str, FloatArray]:
-        noise = design.noise_scales[k]
-        own = {"eta": design.etas[noise]}
-        if not numbers:
-            return own | bounded_columns(design, cells, noise)
-        outcomes = {name: cells[cell_key(noise, name)] for name in design.attacks}
-        own["cramer_rao"] = next(iter(outcomes.values()))["bound"]
-        parts = ("mse", "variance", "squared_bias")
-        own |= {f"{part}_{name}": found[part] for name, found in outcomes.items() for part in parts}
-        return own | number_record_columns(design, cells.get(cell_key(noise, "bounds")))
-
-    return record_table(design, columns, design.prior_score)

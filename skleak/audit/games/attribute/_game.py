@@ -26,15 +26,7 @@ from skleak.adversary.hypotheses import (
     plain_table,
     weight_argument,
 )
-from skleak.adversary.knowledge import (
-    Secret,
-    column_names,
-    range_of_others,
-    read_secret,
-    resolve_records,
-    take_rows,
-    with_attribute,
-)
+from skleak.adversary.knowledge import range_of_others, read_secret, take_rows, with_attribute
 from skleak.adversary.models import Learner
 from skleak.adversary.numbers import N_NODES, NumberBounds, number_bounds
 from skleak.attacks import (
@@ -43,40 +35,22 @@ from skleak.attacks import (
     InformedAttributeInference,
     PriorAttack,
 )
-from skleak.audit.games._game import (
-    FALSE_ALARMS,
-    Cell,
-    Facts,
-    Game,
-    Task,
-    columns_of,
-    unequal_columns,
-)
+from skleak.audit.games._game import FALSE_ALARMS, Cell, Facts, Task, columns_of, unequal_columns
 from skleak.audit.games._levels import (
-    MOST_TRAININGS,
-    attribute_rate,
-    attribute_success,
+    SGDBounds,
+    check_one_row_each,
     constant_score,
-    curve_columns,
     in_one_channel,
     is_private_sgd,
     noise_multiplier,
     quick,
     reference_records,
+    refuse_noise,
 )
-from skleak.audit.games._secret import (
-    ATTACKS,
-    BUDGET,
-    NAME,
-    NAMES,
-    SecretGame,
-    TabledGame,
-    check_bounds,
-    seconds_of,
-    success_bounds,
-)
+from skleak.audit.games._secret import ATTACKS, SecretGame, TabledGame, check_bounds, success_bounds
 from skleak.audit.games._trials import (
     FittedReleases,
+    Level,
     alone,
     draw_secrets,
     errors_outcome,
@@ -87,18 +61,13 @@ from skleak.audit.games._trials import (
     play_errors,
     ranks_value,
 )
-from skleak.audit.games.attribute._subject import (
-    AttributeSubject,
-    known_column,
-    study,
-)
+from skleak.audit.games.attribute._subject import AttributeSubject, KnownColumn, known_column, study
 from skleak.audit.noise._mechanism import ShapedNoise, UnequalPairs
 from skleak.audit.tables._rates import Found, Outcome, cell_key, release_key
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.refit import largest_distances
 from skleak.influence.state import NoiseShape
 from skleak.utils._predictions import classifies, utility_of
-from skleak.utils._records import is_target
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Stream of the seeds of the trainings, beside those of other games.
@@ -144,7 +113,7 @@ class _ColumnGame(TabledGame):
         """Names of the attacks that can be played, and of those that are played by default."""
         self._classifies = classifies(model, task.y)
         left, unasked = set(), {"informed", "black_box_proba", "black_box_margin"}
-        if is_target(task.attribute, column_names(task.table)):
+        if task.about_target:
             left |= {*BLACK_BOXES, "combined", "informed"}
         if task.persons is not None:
             left |= {"combined", "informed"}
@@ -203,7 +172,7 @@ class PredictionsGame(_ColumnGame):
     n_curve, beyond = 12, 1.0  # each takes the accounting of a training
     asked = True
     _named: Mapping[type, str] = {
-        kind: name for kind, name in NAMES.items() if name in (*_BASELINES, "combined")
+        kind: name for kind, name in TabledGame._named.items() if name in (*_BASELINES, "combined")
     }
 
     def __init__(self, task: Task, learner: Learner, entropy: list[int]) -> None:
@@ -230,7 +199,7 @@ class PredictionsGame(_ColumnGame):
             for each in (model, self._training.fitted(1))
         )
         self._random = not all(map(np.array_equal, first, second))
-        self.unseen = drops(task, known.secret, task.attacked.rows)
+        self.unseen = drops(task, known)
         noise = 0.0
         if is_private_sgd(task.estimator):
             noise = noise_multiplier(learner.estimator, task.table, task.y)
@@ -255,13 +224,17 @@ class PredictionsGame(_ColumnGame):
             return None, "no bound: the preprocessing is trained on the secrets as well"
         if not (isinstance(task.bounds, str) or "dp" in task.bounds):
             return None, "no bound: none was asked for"
-        model, prior = last_step(self._training.learner.estimator), self.subject.prior
         try:
-            return attribute_success(model, noise, prior, len(task.y)), ""
+            return self._bounds.column_success(noise, self.subject.prior), ""
         except ImportError as error:
             if task.bounds != "all":
                 raise
             return None, f"no bound: {error}"
+
+    @property
+    def _bounds(self) -> SGDBounds:
+        """Bounds of private SGD."""
+        return SGDBounds.of_column(last_step(self._training.learner.estimator), len(self.task.y))
 
     def any_prior(self, noise: float) -> dict[str, Any] | None:
         """Columns that hold for every attacker, from the curve of private SGD; else None, or 0."""
@@ -270,10 +243,8 @@ class PredictionsGame(_ColumnGame):
             return columns_of(np.zeros(n))
         if not is_private_sgd(task.estimator) or self._whole:
             return None
-        model = last_step(self._training.learner.estimator)
-        rate = attribute_rate(model, len(task.y))
         try:
-            return curve_columns(model, noise, rate, 0.0, n, membership=False)
+            return self._bounds.columns(noise, n, membership=False)
         except ImportError:
             return None
 
@@ -285,7 +256,7 @@ class PredictionsGame(_ColumnGame):
         estimator = clone(learner.estimator, safe=False)
         last_step(estimator).set_params(noise_multiplier=noise)
         training = replace(self._training, learner=replace(learner, estimator=estimator))
-        models = map(training.fitted, range(min(self.design.n_releases, MOST_TRAININGS)))
+        models = map(training.fitted, self.few_releases)
         return float(np.mean([utility_of(model, *self._where) for model in models]))
 
     def constant_utility(self) -> float:
@@ -297,10 +268,24 @@ class PredictionsGame(_ColumnGame):
 
     def cells(self) -> dict[str, Cell]:
         """One training each."""
-        own = self.subject
-        known = (self._training, self.attacks, own.secrets, own.rare, self.estimates, self._where)
         numbers = range(self.design.n_releases)
-        return {release_key(number): (play_training, (*known, number)) for number in numbers}
+        return {release_key(k): (PredictionsGame._train, (self, k)) for k in numbers}
+
+    def _train(self, release: int) -> Outcome:
+        """Train a model, and let every attack ask it.
+
+        Returns ``correct`` and the log-odds of the rare value (NaN where an attack has none), or
+        ``errors`` of numbers, (n_attacks, n_targets), and ``utility``.
+        """
+        model, truth = self._training.fitted(release), self.subject.secrets
+        guesses, odds = _guesses(self.attacks, model, truth, self.subject.rare)
+        utility = np.array(utility_of(model, *self._where))
+        if not self.estimates:
+            right = np.stack([guess == truth for guess in guesses])
+            return {"correct": right, "odds": np.stack(odds), "utility": utility}
+        errors = np.stack([guess - truth for guess in guesses])
+        errors = np.nan_to_num(errors, nan=_FAR_OFF, posinf=_FAR_OFF, neginf=-_FAR_OFF)
+        return {"errors": np.clip(errors, -_FAR_OFF, _FAR_OFF), "utility": utility}
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Outcomes of every attack, from those of every model that was trained."""
@@ -351,19 +336,20 @@ class PredictionsGame(_ColumnGame):
         )
 
 
-def drops(task: Task, secret: Secret, targets: IntArray) -> bool:
+def drops(task: Task, known: KnownColumn) -> bool:
     """Return True if a pipeline trains its model on the same numbers whatever a column holds.
 
     The encoded records are compared bit by bit: those under attack with every value that they may
     have, and all records with preprocessing that is fitted on the column in another order, or with
     one value in the place of all.
     """
-    pipeline = task.estimator
+    pipeline, secret = task.estimator, known.secret
+    targets = task.attacked.rows
     if not isinstance(pipeline, Pipeline) or len(pipeline.steps) < 2:
         return False
     try:
         fitted = clone(pipeline[:-1])
-        known = plain_table(fitted.fit_transform(task.table, task.y))
+        encoded = plain_table(fitted.fit_transform(task.table, task.y))
         values: Any = secret.values
         ends = values
         if values is None:
@@ -371,14 +357,14 @@ def drops(task: Task, secret: Secret, targets: IntArray) -> bool:
             values, ends = np.linspace(low, high, N_NODES), np.array([low.min(), high.max()])
         for value in values:
             rows = with_attribute(take_rows(task.table, targets), secret.index, value)
-            if not _same(fitted.transform(rows), known[targets]):
+            if not _same(fitted.transform(rows), encoded[targets]):
                 return False
         # In the order of the targets, half of each end: what selects columns would see this one.
         later = np.argsort(np.argsort(task.y, kind="stable")) >= len(task.y) // 2
         told = np.where(later, ends[-1], ends[0])
         for column in (secret.column[::-1], np.roll(secret.column, 1), *ends, told, told[::-1]):
             table = with_attribute(task.table, secret.index, column)
-            if not _same(clone(pipeline[:-1]).fit_transform(table, task.y), known):
+            if not _same(clone(pipeline[:-1]).fit_transform(table, task.y), encoded):
                 return False
     except (TypeError, ValueError):
         return False  # what cannot be encoded otherwise is seen
@@ -405,24 +391,15 @@ def beyond_labels(model: Any, y: Array) -> list[str]:
 def check_settings(task: Task) -> None:
     """Refuse what only a model with parameters and noise can be audited for."""
     name = type(last_step(task.estimator)).__name__
-    if is_private_sgd(task.estimator):
-        if task.persons is not None:
-            raise AttackNotApplicableError(
-                f"What {name} reveals of a person with several rows is not bounded: its accounting "
-                "is that of one row. Leave `persons` out to audit rows, and say so, or train on "
-                "one row for each person."
-            )
-        if task.noise_scales is not None:
-            raise AttackNotApplicableError(
-                f"`noise_scales` must be None for {name}: an audit of a column trains with the "
-                "noise of the estimator. Set its `noise_multiplier`."
-            )
-    elif task.noise_scales is not None and np.any(np.asarray(task.noise_scales) != 0.0):
+    check_one_row_each(task.estimator, task.persons)
+    if task.noise_scales is not None and is_private_sgd(task.estimator):
         raise AttackNotApplicableError(
-            f"`noise_scales` must be None or 0 for {name}: it adds no noise, and has no `coef_` "
-            "after `fit` to add some to. Leave `noise_scales` out."
+            f"`noise_scales` must be None for {name}: an audit of a column trains with the noise "
+            "of the estimator. Set its `noise_multiplier`."
         )
-    if is_target(task.attribute, column_names(task.table)):
+    if task.noise_scales is not None and np.any(np.asarray(task.noise_scales) != 0.0):
+        refuse_noise(task.estimator)
+    if task.about_target:
         raise AttackNotApplicableError(
             f"The target of the model is inferred from parameters, and {name} is asked for "
             "predictions, which are of the target. Name a column, or audit membership."
@@ -440,31 +417,6 @@ def check_settings(task: Task) -> None:
             f"`bounds` must be 'all' or empty for {name}; got {asked!r}. There is {NO_BOUND}. "
             "Leave `bounds` out."
         )
-
-
-def play_training(
-    training: Training,
-    attacks: Mapping[str, Any],
-    truth: Array,
-    rare: Any,
-    estimates: bool,
-    where: tuple[Any, Array],
-    release: int,
-) -> Outcome:
-    """Train a model, and let every attack ask it.
-
-    Shapes: ``truth`` (n_targets,); returns ``correct`` and the log-odds of the ``rare`` value (NaN
-    where an attack has none), or ``errors`` of numbers, (n_attacks, n_targets), and ``utility``.
-    """
-    model = training.fitted(release)
-    guesses, odds = _guesses(attacks, model, truth, rare)
-    utility = np.array(utility_of(model, *where))
-    if not estimates:
-        right = np.stack([guess == truth for guess in guesses])
-        return {"correct": right, "odds": np.stack(odds), "utility": utility}
-    errors = np.stack([guess - truth for guess in guesses])
-    errors = np.nan_to_num(errors, nan=_FAR_OFF, posinf=_FAR_OFF, neginf=-_FAR_OFF)
-    return {"errors": np.clip(errors, -_FAR_OFF, _FAR_OFF), "utility": utility}
 
 
 def _guesses(
@@ -493,22 +445,26 @@ def _guesses(
 _MOST_TRAININGS = 4000
 
 
-def attribute_game(task: Task, entropy: list[int]) -> Game:
+def attribute_game(task: Task, entropy: list[int]) -> "AttributeGame | PredictionsGame":
     """Return the game of a column: against parameters where there are any, else answers."""
-    learner, given = task.learner, (task.table, task.y, task.attribute, task.values)
-    few = not read_secret(*given).numeric
+    n_values = read_secret(task.table, task.y, task.attribute, task.values).n_values
+    learner, few = task.learner, n_values > 0
     # A number is guessed from the other columns; how often it occurs tells little of it.
     prior = "marginal" if few else "conditional"
     # A training by private SGD is another one with another value: its parameters tell nothing.
     asked = learner is not None and is_private_sgd(task.estimator)
-    if not asked and (learner is None or adds_noise(task.estimator) or _reads_parameters(task)):
+    if not asked and (
+        learner is None
+        or adds_noise(task.estimator)
+        or _reads_parameters(task, n_values or N_NODES)
+    ):
         task = task.settled(drawn=few, prior=prior)
         return AttributeGame(task, study(task))
     assert learner is not None
     return PredictionsGame(task.settled(drawn=False, prior=prior), learner, entropy)
 
 
-def _reads_parameters(task: Task) -> bool:
+def _reads_parameters(task: Task, n_values: int) -> bool:
     """Return True if a model has parameters to read, and anything that is asked for reads them.
 
     Where nothing is, and there is no noise, it is not trained anew more than some thousands of
@@ -519,10 +475,7 @@ def _reads_parameters(task: Task) -> bool:
         isinstance(each, str) and each in _ASKING for each in named
     )
     if isinstance(task.attacks, str) and task.attacks == "default":
-        secret = read_secret(task.table, task.y, task.attribute, task.values)
-        n_targets = len(resolve_records(task.records, len(task.y)))
-        n_values = N_NODES if secret.values is None else len(secret.values)
-        asking = n_targets * n_values > _MOST_TRAININGS
+        asking = len(task.rows) * n_values > _MOST_TRAININGS
     if asking and task.noise_scales is None and task.secrets != "drawn":
         return False
     weights = weight_argument(task.estimator, task.sample_weight)
@@ -566,7 +519,7 @@ class AttributeGame(_ColumnGame, SecretGame):
                 "records. Pass `secrets='actual'`, or numbers as `noise_scales`."
             )
         if not self.estimates:
-            self._seconds = seconds_of(*points.shape, shaped=shapes is not None)
+            self._seconds = self.seconds_of(*points.shape, shaped=shapes is not None)
         super().__init__(task, self.subject, *self._offered(task, self.subject.model))
 
     def prepare(self, entropy: list[int]) -> None:
@@ -622,41 +575,39 @@ class AttributeGame(_ColumnGame, SecretGame):
     ) -> Mapping[str, Cell]:
         """Return the cells of one noise level: all attacks, and bounds on guesses."""
         subject = self.subject
-        rest: tuple[Any, ...] = (noise, scale, self.design.n_releases, seed)
+        level = Level(noise, scale, self.design.n_releases, seed, subject.rare)
         if self.estimates:
-            return self._estimations(scale, rest)
-        rest = (*rest, subject.rare)
+            return self._estimations(level)
         points = subject.white_box.encodings_
         cells: dict[str, Cell] = {}
         if not subject.uncounted:
             known = (self._places, subject.prior, scale, self.design.bounds, subject.shapes)
-            swift = self.task.bounds == "all" and self._seconds > BUDGET
-            cells[NAME] = (success_bounds, (*known, self.exposures(scale) if swift else None))
+            gain = self.exposures(scale) if self._swift else None
+            cells["bounds"] = (success_bounds, (*known, gain))
         if not self.design.drawn:
-            cells |= self._each(play_actual, subject.noiseless, subject.secrets, *rest)
-            return cells | self._seeing(play_actual, noise, *rest[1:])
+            cells |= self._each(play_actual, subject.noiseless, subject.secrets, level)
+            return cells | self._seeing(play_actual, level)
         played: Any = noise
         if subject.scales is not None and isinstance(noise, np.ndarray):
             played = ShapedNoise.of_scales(subject.scales, scale, noise)
         if subject.shapes is not None and not isinstance(noise, FittedReleases):
             played = ShapedNoise.of(subject.shapes, subject.noise.matrix_root, noise)
-        game = (points, subject.values, subject.prior, played, *rest[1:])
+        game = (points, subject.values, subject.prior, replace(level, noise=played))
         cells |= self._each(play_drawn, *game)
-        own = subject.noiseless, subject.secrets, self._noise[scale], *rest[1:]
+        own = subject.noiseless, subject.secrets, replace(level, noise=self._noise[scale])
         actual = self._each(play_actual, *own)
         cells |= {name: actual[name] for name in self.design.stacked}
-        return cells | self._seeing(play_drawn, noise, *rest[1:])
+        return cells | self._seeing(play_drawn, level)
 
-    def _seeing(
-        self, play: Callable[..., Outcome], noise: FloatArray | FittedReleases, *rest: Any
-    ) -> dict[str, Cell]:
+    def _seeing(self, play: Callable[..., Outcome], level: Level) -> dict[str, Cell]:
         """Return the cell of the white box where it sees a noise scale that tells of values."""
         subject, points = self.subject, self.subject.white_box.encodings_
+        noise, scale = level.noise, level.noise_scale
         names = [name for name, attack in self.attacks.items() if attack is subject.white_box]
-        if subject.scales is None or not names or isinstance(noise, FittedReleases):
+        if subject.scales is None or not names or not isinstance(noise, np.ndarray):
             return {}
-        seen, _ = in_one_channel(points, subject.scales, rest[0])
-        wide = block_diag(np.diag(noise) if noise.ndim == 1 else noise, rest[0])
+        seen, _ = in_one_channel(points, subject.scales, scale)
+        wide = block_diag(np.diag(noise) if noise.ndim == 1 else noise, scale)
         shape = subject.noise
         if shape.matrix is not None and not shape.is_identity:
             shape = NoiseShape.of(block_diag(shape.matrix, 1.0), len(wide))
@@ -665,25 +616,25 @@ class AttributeGame(_ColumnGame, SecretGame):
         own: tuple[Any, ...] = np.append(subject.noiseless, 0.0), subject.secrets
         if play is play_drawn:
             own = seen, subject.values, subject.prior
-        return dict.fromkeys(names, (play, (attack, *own, wide, *rest)))
+        return dict.fromkeys(names, (play, (attack, *own, replace(level, noise=wide))))
 
     def _each(self, play: Callable[..., Outcome], *known: Any) -> dict[str, Cell]:
         """Return a cell for each attack, which `play` takes first."""
         return {name: (play, (attack, *known)) for name, attack in self.attacks.items()}
 
-    def _estimations(self, scale: float, rest: tuple[Any, ...]) -> Mapping[str, Cell]:
-        """Return the cells of one noise level about a quantity; `rest` ends in the seed."""
-        subject, numbers, seed = self.subject, self._numbers, rest[-1]
+    def _estimations(self, level: Level) -> Mapping[str, Cell]:
+        """Return the cells of one noise level about a quantity."""
+        subject, numbers, seed, scale = self.subject, self._numbers, level.seed, level.noise_scale
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0))
         cells: dict[str, Cell] = {}
         if numbers is not None:
-            cells[NAME] = number_bounds, (numbers, scale, own)
+            cells["bounds"] = number_bounds, (numbers, scale, own)
         if self.design.drawn and numbers is not None:
             raw = replace(numbers.encodings, points=subject.white_box.encodings_)
-            cells |= self._each(play_drawn_errors, raw, *rest)
-            rest = self._noise[scale], *rest[1:]
+            cells |= self._each(play_drawn_errors, raw, level)
+            level = replace(level, noise=self._noise[scale])
         truth = subject.secrets.reshape(-1, 1)
         known = (subject.noiseless, truth, subject.mse(scale), subject.spread)
-        actual = self._each(play_errors, *known, *rest)
+        actual = self._each(play_errors, *known, level)
         stacked = self.design.stacked if self.design.drawn else actual
         return cells | {name: actual[name] for name in stacked}

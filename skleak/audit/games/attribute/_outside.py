@@ -16,7 +16,6 @@ from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import (
     PublicModel,
-    candidate_rows,
     changed_columns,
     check_weights_known,
     closed_form_encodings,
@@ -31,16 +30,15 @@ from skleak.adversary.knowledge import (
     CrossFitted,
     Population,
     Secret,
-    attribute_prior,
     marginal_prior,
     resolve_records,
     without_attribute,
 )
-from skleak.adversary.models import shell_of
+from skleak.adversary.models import Shell
 from skleak.attacks import ImputationAttack, PriorAttack, WhiteBoxAttributeInference
 from skleak.audit.games._game import Facts, Outside, Task, codes_of
 from skleak.audit.games._levels import SAMPLE, UNCOUNTED_OUTSIDE, Releases, goal_of
-from skleak.audit.games._secret import NAME, unit_state
+from skleak.audit.games._secret import unit_state
 from skleak.audit.games.attribute._game import AttributeGame
 from skleak.audit.games.attribute._subject import (
     AttributeSubject,
@@ -93,7 +91,7 @@ class Encoder(PublicModel):
                 f"the table: some have {kind.categories.tolist()[:10]}, and all records "
                 f"{values.tolist()[:10]}. Call `.cat.as_known()` on the column of the frame first."
             )
-        return candidate_rows(self, raw, np.arange(len(raw)), index, values)
+        return self.candidate_rows(raw, np.arange(len(raw)), index, values)
 
     def batch(self, rows: RawRows) -> RecordBatch:
         """Raw records and their targets as the fit has them."""
@@ -139,7 +137,7 @@ class OutsideGame(AttributeGame):
         learnt = _some(self._n_all, _LEARNT, entropy, _OTHERS)
         rows = outside.records.at(learnt)
         self._part = len(learnt) < self._n_all
-        subject = study(task, outside, entropy, learnt, rows)
+        subject = study(task, entropy, learnt, rows)
         super().__init__(replace(task, releases="simulated", table=rows.table, y=rows.y), subject)
 
     def _offered(self, task: Task, model: Any) -> tuple[list[str], list[str]]:
@@ -153,18 +151,18 @@ class OutsideGame(AttributeGame):
 
     def _measured(self) -> Releases:
         X, y = self._where
-        shell = shell_of(self.subject.fitted)
+        shell = Shell.of(self.subject.fitted)
         return Releases(shell, self.subject.noiseless, self._noise, (X, y), self.task.y)
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Outcomes with what tells a sample from all records."""
         found, n_games = dict(outcomes), self.design.n_releases
         for scale in self.design.noise_scales if self.subject.sampled else ():
-            for name in {*self.design.attacks, NAME}:
+            for name in {*self.design.attacks, "bounds"}:
                 key = cell_key(scale, name)
                 if key in found:
                     own = {"n_all": np.array(self._n_all)}
-                    if name != NAME:
+                    if name != "bounds":
                         own = {"by_record": found[key]["counts"] / n_games}
                     found[key] = {**found[key], **own}
         return found
@@ -216,13 +214,13 @@ def _check(task: Task) -> None:
         )
 
 
-def study(
-    task: Task, outside: Outside, entropy: list[int], learnt: IntArray, rows: RawRows
-) -> OutsideSubject:
+def study(task: Task, entropy: list[int], learnt: IntArray, rows: RawRows) -> OutsideSubject:
     """Fit the model without noise, by passes over all records, and study who is attacked.
 
     The `rows` in memory, from which imputation learns, are those at the positions `learnt`.
     """
+    outside = task.outside
+    assert outside is not None
     X, y, weights = outside.given
     own = last_step(task.estimator)
     check_weights_known(own, weighted=weights is not None)
@@ -248,9 +246,9 @@ def study(
             f"{_MOST_ELEMENTS >> 27} GB. Name at most {_MOST_ELEMENTS // each:,} `records`."
         )
     sampled = task.records is None and len(targets) < n
-    seen = {"names": getattr(model, "feature_names_in_", None)}
-    seen["classes"] = getattr(model, "classes_", None)
-    encoder = Encoder(preprocessing=steps, template=own, noise_scale=np.nan, **seen)
+    names, classes = (getattr(model, each, None) for each in ("feature_names_in_", "classes_"))
+    public = {"preprocessing": steps, "template": own, "noise_scale": np.nan}
+    encoder = Encoder(**public, names=names, classes=classes)
     known = _known(task, outside, encoder, state, targets, learnt, rows)
     if sampled:
         known["rare"] = None
@@ -317,7 +315,7 @@ def _known(
         marginal = marginal_prior(codes, n_values, outside.counts)
         prior = marginal if task.prior == "marginal" else guesses
     else:
-        prior = attribute_prior(task.prior, Population(None, None, secret, np.arange(len(targets))))
+        prior = Population(None, None, secret, np.arange(len(targets))).prior(task.prior)
     return {
         **known_values(task, values, codes, prior, guesses.argmax(axis=1)),
         "secret": secret,

@@ -8,25 +8,16 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skleak.adversary.hypotheses import (
-    candidate_rows,
-    changed_columns,
-    exact_slope,
-    last_step,
-    model_parameters,
-    plain_table,
-)
+from skleak.adversary.hypotheses import changed_columns, last_step, model_parameters, plain_table
 from skleak.adversary.knowledge import (
     MAX_VALUES,
     Population,
     Secret,
-    attribute_prior,
     column_names,
     of_first_rows,
     range_of_others,
     raw_column,
     read_secret,
-    resolve_records,
     spread_left,
     take_rows,
 )
@@ -38,14 +29,8 @@ from skleak.attacks import (
     WhiteBoxAttributeInference,
 )
 from skleak.audit.games._game import FALSE_ALARMS, Task
-from skleak.audit.games._levels import (
-    CALIBRATED,
-    UNCOUNTED_NUMBERS,
-    PublishedScale,
-    replaced_target,
-    rows_with,
-)
-from skleak.audit.games._secret import Known, SecretSubject, determination, fit_quietly, unit_state
+from skleak.audit.games._levels import CALIBRATED, UNCOUNTED_NUMBERS, PublishedScale
+from skleak.audit.games._secret import Known, SecretSubject, determination, unit_state
 from skleak.audit.noise._mechanism import Hypotheses, UnequalPairs, audited_shape, shape_of_fit
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import ShapedInformation, leakage_model, person_losses
@@ -176,10 +161,10 @@ def known_column(task: Task) -> KnownColumn:
         # All is known from first rows: what is known of one row would tell the value of another.
         everyone, known_y, _ = of_first_rows(table, known_y, secret, persons)
         own = {"table": everyone, "y": y[persons.first], "values": secret.values}
-        which = persons.having(resolve_records(records, len(y)))
+        which = persons.having(task.rows)
         known = known_column(replace(task, **own, records=which, persons=None))
         return replace(known, secret=secret, targets=persons.first[which])
-    rows = resolve_records(records, table.shape[0])
+    rows = task.rows
     truth, codes = secret.column[rows], secret.codes
     guesser = ImputationAttack(attribute, values=task.values, records=records).fit(table, y)
     found: dict[str, Any]
@@ -198,7 +183,7 @@ def known_column(task: Task) -> KnownColumn:
             "spread": spread,
         }
     else:
-        prior = attribute_prior(task.prior, Population(table, known_y, secret, rows))
+        prior = Population(table, known_y, secret, rows).prior(task.prior)
         guess = guesser.prior_.argmax(axis=1)
         found = known_values(task, secret.values, codes[rows], prior, guess)
     shared = {"secret": secret, "targets": rows, "secrets": truth, "guesser": guesser}
@@ -283,7 +268,7 @@ class AttributeSubject(SecretSubject, KnownColumn):
 def study(task: Task) -> AttributeSubject:
     """Fit the model without noise, and learn all that attacks are measured by."""
     table, known = task.table, known_column(task)
-    fitted, trained = fit_quietly(task)
+    fitted, trained = SecretSubject.trained(task)
     public = trained["public"]
     noise = audited_shape(public, fitted, task.attribute)
     white_box = WhiteBoxAttributeInference(
@@ -305,7 +290,7 @@ def study(task: Task) -> AttributeSubject:
     everyone, codes, persons = np.arange(len(rows)), secret.codes[rows], task.attacked
     candidates = []
     if public.has_closed_form and not secret.is_target:
-        candidates = candidate_rows(public, table, persons.rows, secret.index, known.values)
+        candidates = public.candidate_rows(table, persons.rows, secret.index, known.values)
     if shared["goal"] is not None:
         shared |= _scales(task, fitted, shared, candidates)
     points = white_box.encodings_
@@ -344,13 +329,8 @@ def _scales(
     if shared["secret"].is_target:
         classes = getattr(last_step(fitted), "classes_", None)
         numbers = values if classes is None else np.searchsorted(classes, values)
-
-        def change(objective: Any, rows: slice, m: int) -> Any:
-            return replaced_target(objective, persons.rows[rows], float(numbers[m]))
-
-    else:
-        change = rows_with(candidates, persons.rows)
-    return {"scales": scale.with_values(persons, change, len(values))}
+        return {"scales": scale.with_targets(persons, numbers)}
+    return {"scales": scale.with_rows(persons, candidates)}
 
 
 def _quantity(
@@ -370,7 +350,7 @@ def _quantity(
     shared["step"] = np.full(len(rows), step)
     ends = known.secrets + np.array([[0.0], [-1.0], [1.0]]) * step
     ends = np.vstack([ends, low])
-    points, shaped = white_box._encode(public, table, task.y, secret.index, ends)
+    points, shaped = white_box._encode(public, table, task.y, secret, ends)
     # A flag of a few numbers may lie between the nodes of the white box, or beyond.
     shared["moved"] = bool((points != points[:, :1]).any())
     if goal is None and shaped is not None:
@@ -383,8 +363,8 @@ def _quantity(
         away = np.linalg.norm(points[:, 1:3] - points[:, :1], axis=2)
         shared["unit_distances"] = away.max(axis=1)
     if public.has_closed_form and not task.refit_preprocessing and not secret.is_target:
-        place = (public, table, rows, secret.index, secret.column)
-        slope = exact_slope(unit_state(fitted), *place)
+        place = (table, rows, secret.index, secret.column)
+        slope = public.exact_slope(unit_state(fitted), *place)
     posterior = PosteriorMeanReconstruction._sharing(white_box, task.prior, table, task.y)
     shared["posterior"] = posterior
     if not shared["uncounted"]:

@@ -11,32 +11,13 @@ import pandas as pd
 
 from skleak.adversary.hypotheses import encoding_error, last_step
 from skleak.adversary.knowledge import column_names, raw_column, take_rows
-from skleak.adversary.models import models_with
-from skleak.adversary.records import Records
+from skleak.adversary.records import Records, row_codes
 from skleak.attacks import LikelihoodRatioMembership
-from skleak.audit.games._game import Cell, Facts, Game, Task
-from skleak.audit.games._levels import (
-    GAP,
-    MOST_TRAININGS,
-    LeveledGame,
-    Releases,
-    asked_goal,
-    constant_score,
-    curve_columns,
-    membership_rate,
-    scale_sentence,
-    seed_of,
-)
+from skleak.audit.games._game import RESERVED, Cell, Facts, Game, Task
+from skleak.audit.games._levels import GAP, LeveledGame, Releases, constant_score, scale_sentence
 from skleak.audit.games._secret import check_bounds, success_bounds
 from skleak.audit.games._trials import SINGLE_GAMES, drawn_releases
-from skleak.audit.games.membership._release import (
-    MembershipSubject,
-    Release,
-    choose_membership_attacks,
-    dp_success,
-    normalized_losses,
-    pair_test,
-)
+from skleak.audit.games.membership._release import ATTACKS, MembershipSubject, Release, pair_test
 from skleak.audit.noise._mechanism import (
     Hypotheses,
     ShapedNoise,
@@ -68,13 +49,16 @@ class _MembershipGame(Game):
     """Tell who was trained on."""
 
     kind = "membership"
+    _about, _arguments = " on membership", "X, y, X_reference, y_reference"
+    _reserved = (*RESERVED, "gap")
     design: MembershipDesign
     attacks: dict[str, Any]
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self.subject = subject = MembershipSubject(task)
-        rules, self.attacks = choose_membership_attacks(task, subject)
+        chosen = self._choose(task, ATTACKS, subject.default_attacks(task))
+        rules, self.attacks = subject.attack_rules(chosen, task)
         levels, bounds = subject.levels(task.noise_scales), _asked(task.bounds)
         if not task.drawn:
             subject.bound(levels, asked="dp" in bounds and task.bounds != "all")
@@ -139,7 +123,7 @@ class _MembershipGame(Game):
             n_always=len(subject.others),  # records that are in every training set
             gap_loss="zero_one" if subject.classifies else "clipped_squared",
             exact_test=subject.obstacle or subject.uncounted,
-            scale=scale_sentence(subject.goal, subject.uncounted, asked=asked_goal(self.task)),
+            scale=scale_sentence(subject.goal, subject.uncounted, self.task.estimator),
             unchecked="".join(sentences("audit_unchecked", unchecked)),
             **{name: getattr(subject, name) for name in ("has_noise", "private_sgd", "uncounted")},
         )
@@ -169,7 +153,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
         super().prepare(entropy)
         # What games about one record know without playing them.
         states = map(subject.state.at_noise, levels)
-        dp = tuple(dp_success(subject.trained, state, subject.prior) for state in states)
+        dp = tuple(subject.dp_success(subject.trained, state) for state in states)
         scales = np.full(len(exact.distances_), levels[-1])
         if subject.scale is not None:
             scales = subject.scale.without(np.arange(len(subject.y)), subject.units)
@@ -198,7 +182,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
             cells[name] = (own._asked, (self, noise, name, seed))
             if rule == "exact":
                 cells[name] = (own._test, (self, scale, noise, seed))
-        of_gap = seed_of(self._entropy, self.design.noise_scales.index(scale), GAP)
+        of_gap = self.seed(self.design.noise_scales.index(scale), GAP)
         return cells | {"gap": (own._losses, (self, noise, of_gap))}
 
     @property
@@ -257,7 +241,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
 
         def ask(model: Any, target: int) -> float:
             X, y = subject.records(subject.units.take(np.array([target])).rows)
-            return float(normalized_losses(model, X, y, subject.classifies, where).mean())
+            return float(subject.normalized_losses(model, X, y, subject.classifies, where).mean())
 
         losses, member = self._answers(ask, noise, SINGLE_GAMES, seed)
         return {"losses": losses, "member": member}
@@ -268,7 +252,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
         """Ask each released model about one target drawn at random, and say if it was a member."""
         said, member, width = list[Any](), list[bool](), self._known[0].shape[2]
         for targets, secrets, released in drawn_releases(self._known, noise, n, seed, width):
-            said += map(ask, models_with(self.releases.shell, released), targets.tolist())
+            said += map(ask, self.releases.shell.models_with(released), targets.tolist())
             member += (secrets == 1).tolist()
         return np.array(said), np.array(member)
 
@@ -321,7 +305,7 @@ class _ReleasedMembership(_MembershipGame):
                 off = float(np.linalg.norm(released - test.own))
             allowed = subject.allowed.get(scale, np.nan)
             if goal is None and hasattr(fitted, "_confidential_state"):
-                allowed = dp_success(fitted, fitted._confidential_state(), subject.prior)
+                allowed = subject.dp_success(fitted, fitted._confidential_state())
             said = [
                 (odds, odds > 0.0) if rule == "exact" else subject.asked(rule, attacks[name], model)
                 for name, rule in rules.items()
@@ -368,17 +352,15 @@ class _ReleasedMembership(_MembershipGame):
     def any_prior(self, noise: float) -> dict[str, Any] | None:
         """Columns that hold for every attacker: of private SGD from its trade-off curve."""
         subject = self.subject
-        if not subject.allowed:
+        if subject.bounds is None or not subject.allowed:
             return super().any_prior(noise)
-        rate = membership_rate(subject.trained, subject.prior, *subject.sizes)
-        n = len(subject.targets)
-        return curve_columns(subject.trained, noise, *rate, n, membership=True)
+        return subject.bounds.columns(noise, len(subject.targets), membership=True)
 
     def utility_at(self, noise: float) -> float:
         """Mean score of some trainings at any noise scale, on members of their own."""
         subject, scores = copy.copy(self.subject), []
         subject.goal = None
-        for number in range(min(self.design.n_releases, MOST_TRAININGS)):
+        for number in self.few_releases:
             game = Release(subject, self._entropy, number)
             _, model = next(game.models([noise]))
             scores.append(float(model.score(*game.reference)))
@@ -407,15 +389,12 @@ def _parts(task: Task, subject: MembershipSubject) -> dict[str, Array]:
         parts["group"] = labels[targets]
     if not subject.units.is_single:
         return parts
-    rows = pd.DataFrame(take_rows(table, targets)).reset_index(drop=True)
-    rows.columns = range(n_columns)
-    rows[n_columns] = subject.y[targets]
-    hashes = pd.util.hash_pandas_object(rows, index=False).reset_index(drop=True)
-    several = hashes.duplicated(keep=False)
+    codes = pd.Series(row_codes(Records(take_rows(table, targets), subject.y[targets])))
+    several = codes.duplicated(keep=False)
     if several.any():
         # Called by the first of them.
         called = flat_labels(targets if index is None else index[targets].to_numpy())
-        first = hashes.groupby(hashes).transform("idxmin")
+        first = codes.groupby(codes).transform("idxmin")
         parts["copies"] = np.array(np.where(several, called.astype(object)[first], None))
     return parts
 

@@ -25,25 +25,20 @@ from skleak.adversary.hypotheses import (
 )
 from skleak.adversary.knowledge import take_rows
 from skleak.adversary.membership import PairTest, record_scores, removal_obstacle
-from skleak.adversary.models import Shell, models_with, shell_of
+from skleak.adversary.models import Shell
 from skleak.attacks import MembershipInference
-from skleak.audit.games._game import (
-    RESERVED,
-    Task,
-    check_by_row,
-    fit_copy,
-    named_attacks,
-    own_copy,
-)
+from skleak.audit.games._game import Task, fit_copy, own_copy
 from skleak.audit.games._levels import (
     CALIBRATED,
     PublishedScale,
+    SGDBounds,
+    check_one_row_each,
     goal_of,
     is_private_sgd,
-    membership_success,
     noise_levels,
     quick,
     reference_records,
+    refuse_noise,
     seed_of,
     with_public_size,
 )
@@ -72,6 +67,7 @@ _CERTAIN = 50.0
 _SCORES = ("loss", "likelihood", "modified_entropy", "gradient_norm")
 # They learn from the other releases; "scale" where the noise scale follows the records.
 _LEARNING = ("likelihood_ratio", "robust", "scale")
+ATTACKS = (*_SCORES, *_LEARNING, "exact")
 _SMALLEST, _LARGEST = np.finfo(float).tiny, np.finfo(float).max
 # Streams of seeds of a release, beside those of noise levels in other audits.
 _MEMBERS, _TRAINING, _NOISE = range(10, 13)
@@ -126,12 +122,7 @@ class MembershipSubject:
             if isinstance(self.trained, Pipeline)
             else removal_obstacle(self.trained, self.y)
         )
-        if task.persons is not None and self.private_sgd:
-            raise AttackNotApplicableError(
-                f"What {type(last_step(self.trained)).__name__} reveals of a person with several "
-                "rows is not bounded: its accounting is that of one row. Leave `persons` out to "
-                "audit rows, or train on one row for each person."
-            )
+        check_one_row_each(self.trained, task.persons)
         if task.drawn and self.obstacle:
             raise AttackNotApplicableError(
                 f"`secrets='drawn'` needs the exact test of membership: {self.obstacle}. Pass "
@@ -155,7 +146,8 @@ class MembershipSubject:
         n_attacked = len(self.units) - held_out
         # Expected number of members, records that always are, and candidates.
         self.sizes = len(self.others) + self.prior * n_attacked, len(self.others), n_attacked
-        # Of private SGD: success that no attack exceeds, by noise level.
+        # Of private SGD: what bounds attacks, and success that none exceeds, by noise level.
+        self.bounds: SGDBounds | None = None
         self.allowed: dict[float, float] = {}
         weights = self.weight_argument()  # raises where they cannot be told
         if self.has_noise and hasattr(self.trained, "_confidential_state"):
@@ -282,7 +274,7 @@ class MembershipSubject:
         fitted = noiseless(self.trained).fit(self.X, self.y, **weights)
         own = model_parameters(fitted)
         if not self.obstacle:
-            self.state, self.shell = fitted._confidential_state(), shell_of(fitted)
+            self.state, self.shell = fitted._confidential_state(), Shell.of(fitted)
         noise = NoiseShape.of(getattr(self.trained, "noise_covariance", "isotropic"), len(own))
         if noise.reads_data:
             noise = shape_of_fit(noise, fitted)
@@ -307,16 +299,12 @@ class MembershipSubject:
 
     def levels(self, noise_scales: Any) -> tuple[float, ...]:
         """Noise levels of an audit of membership, ascending."""
-        data = self.X, self.y
-        levels = noise_levels(noise_scales, self.trained, *data, self.weights, self.persons)
+        data, weights = (self.X, self.y), self.weight_argument()
+        levels = noise_levels(noise_scales, self.trained, *data, weights)
         if not self.has_noise and levels[-1] > 0.0:
-            model = last_step(clone(self.trained).fit(*data, **self.weight_argument()))
+            model = last_step(clone(self.trained).fit(*data, **weights))
             if not hasattr(model, "coef_"):
-                raise AttackNotApplicableError(
-                    f"`noise_scales` must be None or 0 for {type(model).__name__}: it adds no "
-                    "noise, and has no `coef_` after `fit` to add some to. Leave `noise_scales` "
-                    "out."
-                )
+                refuse_noise(model)
         return levels
 
     def bound(self, levels: Sequence[float], asked: bool) -> None:
@@ -329,116 +317,113 @@ class MembershipSubject:
             return
         if self._lacks_classes() and not self.two_classes:
             return
-        known = (self.prior, *self.sizes)
+        self.bounds = known = SGDBounds.of_members(self.trained, self.prior, *self.sizes)
         try:
-            found = {level: membership_success(self.trained, level, *known) for level in levels}
-            self.allowed = found
+            self.allowed = {each: known.membership_success(each, self.prior) for each in levels}
         except ImportError:
             if asked:
                 raise
 
+    @staticmethod
+    def normalized_losses(
+        model: Any, X: Any, y: Array, classifies: bool, reference: tuple[Any, Array]
+    ) -> FloatArray:
+        """Loss of every record in [0, 1], of which a gap says what surely leaks.
 
-def normalized_losses(
-    model: Any, X: Any, y: Array, classifies: bool, reference: tuple[Any, Array]
-) -> FloatArray:
-    """Loss of every record in [0, 1], of which a gap says what surely leaks.
+        Shapes: ``X``, ``y`` (n, d); returns (n,): 1 for a wrong label, else 0. Of a regressor the
+        squared error, cut at the median squared error of the reference records and divided by it: a
+        function of the record, the model and what the attacker knows anyway, as [BIL23] theorem 2
+        needs it.
+        """
+        if classifies:
+            return record_losses(model, X, y, "zero_one")
+        losses = record_losses(model, X, y, "squared")
+        usual = float(np.median(record_losses(model, *reference, "squared")))
+        return np.minimum(losses / max(usual, _SMALLEST), 1.0)
 
-    Shapes: ``X``, ``y`` (n, d); returns (n,): 1 for a wrong label, else 0. Of a regressor the
-    squared error, cut at the median squared error of the reference records and divided by it: a
-    function of the record, the model and what the attacker knows anyway, as [BIL23] theorem 2
-    needs it.
-    """
-    if classifies:
-        return record_losses(model, X, y, "zero_one")
-    losses = record_losses(model, X, y, "squared")
-    usual = float(np.median(record_losses(model, *reference, "squared")))
-    return np.minimum(losses / max(usual, _SMALLEST), 1.0)
+    def attack_rules(
+        self, chosen: Mapping[str, Any], task: Task
+    ) -> tuple[dict[str, str], dict[str, Any]]:
+        """Return how each attack guesses, and what scores or guesses, unfitted, by name.
 
+        The rule is "score", "likelihood_ratio", "robust", "scale", "exact", or "own" of a
+        ``predict`` which was passed; those that only learn from other releases are their rule.
+        """
+        rules, made = {}, {}
+        # Without enough reference records only the other releases can teach a threshold.
+        enough = task.drawn or self.prior * (self.n_reference + 1) >= 1.0
+        threshold = "calibrated" if enough else _LARGEST
+        for name, attack in chosen.items():
+            if not isinstance(attack, str):
+                rules[name], made[name] = "own", own_copy(attack)
+                attack_weights(made[name], sample_weight=self.weights)  # raises where it takes none
+                continue
+            self._check_attack(attack, task)
+            rules[name], made[name] = attack, attack
+            if attack in _SCORES:
+                own: dict[str, Any] = {"statistic": attack, "threshold": threshold}
+                rules[name], made[name] = "score", MembershipInference(prior=self.prior, **own)
+        return rules, made
 
-def choose_membership_attacks(
-    task: Task, subject: MembershipSubject
-) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return how each attack guesses, and what scores or guesses, unfitted, by name.
+    def default_attacks(self, task: Task) -> list[str]:
+        """Names of the attacks that are played by default."""
+        # Of two classes the modified entropy orders records as the loss does.
+        several = self.classifies and len(np.unique(self.y)) > 2
+        scores = ["loss", "modified_entropy"] if several else ["loss"]
+        exact = [] if self.obstacle else ["exact"]
+        if task.drawn:
+            return [*exact, *(scores if self.reference is not None else [])]
+        # With few releases either may find more.
+        learning = ["likelihood_ratio"]
+        if task.n_releases < FEWEST_FOR_LAWS:
+            learning.append("robust")
+        if isinstance(self.goal, NoiseGoal):
+            learning.append("scale")
+        return [*scores, *(learning if task.n_releases >= FEWEST_RELEASES else []), *exact]
 
-    The rule is "score", "likelihood_ratio", "robust", "scale", "exact", or "own" of a ``predict``
-    which was passed; those that only learn from other releases are their rule.
-    """
-    chosen = named_attacks(
-        task.attacks,
-        lambda: _default(task, subject),
-        known=(*_SCORES, *_LEARNING, "exact"),
-        names={},
-        reserved=(*RESERVED, "gap"),
-        about=" on membership",
-        arguments="X, y, X_reference, y_reference",
-    )
-    check_by_row(task, chosen)
-    rules, made = {}, {}
-    # Without enough reference records only the other releases can teach a threshold.
-    enough = task.drawn or subject.prior * (subject.n_reference + 1) >= 1.0
-    threshold = "calibrated" if enough else _LARGEST
-    for name, attack in chosen.items():
-        if not isinstance(attack, str):
-            rules[name], made[name] = "own", own_copy(attack)
-            attack_weights(made[name], sample_weight=subject.weights)  # raises where it takes none
-            continue
-        _check(attack, task, subject)
-        rules[name], made[name] = attack, attack
-        if attack in _SCORES:
-            own: dict[str, Any] = {"statistic": attack, "threshold": threshold}
-            rules[name], made[name] = "score", MembershipInference(prior=subject.prior, **own)
-    return rules, made
+    def _check_attack(self, attack: str, task: Task) -> None:
+        """Refuse an attack of ours that cannot be played."""
+        name = type(self.trained).__name__
+        if attack == "exact" and self.obstacle:
+            raise AttackNotApplicableError(
+                f"The attack 'exact' is not known for this estimator: {self.obstacle}. Leave it "
+                "out of `attacks`; 'likelihood_ratio' takes any estimator."
+            )
+        if attack == "scale" and not isinstance(self.goal, NoiseGoal):
+            raise ValueError(
+                "The attack 'scale' reads a noise scale that follows the records: it needs an "
+                "estimator with a noise goal that reads the records, and `noise_scales=None`. "
+                "Leave it out of `attacks`."
+            )
+        if attack in _LEARNING and (task.drawn or task.n_releases < FEWEST_RELEASES):
+            raise ValueError(
+                f"The attack {attack!r} learns from the other releases: it needs "
+                f"`secrets='actual'` and `n_releases` of at least {FEWEST_RELEASES}; got "
+                f"{task.n_releases} with `secrets={task.secrets!r}`."
+            )
+        if attack in _SCORES and task.drawn and self.reference is None:
+            raise ValueError(
+                f"With `secrets='drawn'` the attack {attack!r} calibrates its threshold on records "
+                "that no model was trained on. Pass `X_test` and `y_test`, or attack with 'exact'."
+            )
+        needs = self.classifies and attack not in ("exact", "scale", "gradient_norm")
+        needs |= attack == "modified_entropy"
+        if needs and not hasattr(self.trained, "predict_proba"):
+            raise AttackNotApplicableError(
+                f"The attack {attack!r} needs class probabilities, and {name} has no "
+                "`predict_proba`. Wrap a classifier in CalibratedClassifierCV, or pass attacks of "
+                "your own that read predictions; attack a regressor with 'loss', 'likelihood' or "
+                "'gradient_norm'."
+            )
 
-
-def _default(task: Task, subject: MembershipSubject) -> list[str]:
-    # Of two classes the modified entropy orders records as the loss does.
-    several = subject.classifies and len(np.unique(subject.y)) > 2
-    scores = ["loss", "modified_entropy"] if several else ["loss"]
-    exact = [] if subject.obstacle else ["exact"]
-    if task.drawn:
-        return [*exact, *(scores if subject.reference is not None else [])]
-    # With few releases either may find more.
-    learning = ["likelihood_ratio"]
-    if task.n_releases < FEWEST_FOR_LAWS:
-        learning.append("robust")
-    if isinstance(subject.goal, NoiseGoal):
-        learning.append("scale")
-    return [*scores, *(learning if task.n_releases >= FEWEST_RELEASES else []), *exact]
-
-
-def _check(attack: str, task: Task, subject: MembershipSubject) -> None:
-    """Refuse an attack of ours that cannot be played."""
-    name = type(subject.trained).__name__
-    if attack == "exact" and subject.obstacle:
-        raise AttackNotApplicableError(
-            f"The attack 'exact' is not known for this estimator: {subject.obstacle}. Leave it "
-            "out of `attacks`; 'likelihood_ratio' takes any estimator."
-        )
-    if attack == "scale" and not isinstance(subject.goal, NoiseGoal):
-        raise ValueError(
-            "The attack 'scale' reads a noise scale that follows the records: it needs an "
-            "estimator with a noise goal that reads the records, and `noise_scales=None`. Leave it "
-            "out of `attacks`."
-        )
-    if attack in _LEARNING and (task.drawn or task.n_releases < FEWEST_RELEASES):
-        raise ValueError(
-            f"The attack {attack!r} learns from the other releases: it needs "
-            f"`secrets='actual'` and `n_releases` of at least {FEWEST_RELEASES}; got "
-            f"{task.n_releases} with `secrets={task.secrets!r}`."
-        )
-    if attack in _SCORES and task.drawn and subject.reference is None:
-        raise ValueError(
-            f"With `secrets='drawn'` the attack {attack!r} calibrates its threshold on records "
-            "that no model was trained on. Pass `X_test` and `y_test`, or attack with 'exact'."
-        )
-    needs = subject.classifies and attack not in ("exact", "scale", "gradient_norm")
-    needs |= attack == "modified_entropy"
-    if needs and not hasattr(subject.trained, "predict_proba"):
-        raise AttackNotApplicableError(
-            f"The attack {attack!r} needs class probabilities, and {name} has no `predict_proba`. "
-            "Wrap a classifier in CalibratedClassifierCV, or pass attacks of your own that read "
-            "predictions; attack a regressor with 'loss', 'likelihood' or 'gradient_norm'."
-        )
+    def dp_success(self, model: Any, state: Any) -> float:
+        """Success that the differential privacy which an estimator states allows; NaN for none."""
+        # The game's own seed is known to no attacker, its noise scale is a number, and whoever
+        # plays it knows how many records there are and which classes.
+        known = frozenset({"n_samples", "sample_weight"})
+        promises = Promises(model.data_norm, known, tol=model.tol)
+        guarantee = output_perturbation_guarantee(state, promises)
+        return float(pair_success(guarantee.mu if guarantee.holds else np.nan, self.prior))
 
 
 def pair_test(objective: Objective, rows: IntArray, targets: Persons) -> PairTest:
@@ -530,7 +515,7 @@ class Release:
             # The same at every level.
             draws = np.random.default_rng(self._noise).normal(size=len(parameters))
             shell = Shell(last_step(fitted), len(parameters))
-            noisy = next(models_with(shell, (parameters + level * draws)[None]))
+            noisy = next(shell.models_with((parameters + level * draws)[None]))
             yield fitted, behind(getattr(fitted, "steps", ())[:-1], noisy)
 
     def _fit(self, estimator: Any) -> Any:
@@ -560,7 +545,8 @@ class Release:
         if not self.member.any() or not outside.any():
             return np.nan
         X, y = self.subject.records(self.subject.units.rows)
-        losses = normalized_losses(model, X, y, self.subject.classifies, self.reference)
+        known = self.subject.classifies, self.reference
+        losses = self.subject.normalized_losses(model, X, y, *known)
         losses = self.subject.by_person(losses)
         return float(losses[outside].mean() - losses[self.member].mean())
 
@@ -574,15 +560,6 @@ def _released(fitted: Any) -> Any:
         made = released.provenance_.items()
         released.provenance_ = {name: value for name, value in made if name not in hidden}
     return behind(getattr(fitted, "steps", ())[:-1], released)
-
-
-def dp_success(model: Any, state: Any, prior: float) -> float:
-    """Success that the differential privacy which an estimator states allows; NaN for none."""
-    # The game's own seed is known to no attacker, its noise scale is a number, and whoever plays
-    # it knows how many records there are and which classes.
-    promises = Promises(model.data_norm, frozenset({"n_samples", "sample_weight"}), tol=model.tol)
-    guarantee = output_perturbation_guarantee(state, promises)
-    return float(pair_success(guarantee.mu if guarantee.holds else np.nan, prior))
 
 
 def behind(steps: Sequence[Any], model: Any) -> Any:

@@ -5,7 +5,6 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from skleak.adversary.hypotheses import (
     closed_form_encodings,
@@ -14,26 +13,12 @@ from skleak.adversary.hypotheses import (
     model_parameters,
     plain_table,
 )
-from skleak.adversary.knowledge import (
-    column_names,
-    is_quantity,
-    raw_column,
-    resolve_records,
-    take_rows,
-    with_attribute,
-)
+from skleak.adversary.knowledge import few_valued, raw_column, take_rows, with_attribute
 from skleak.attacks import InformedReconstruction
 from skleak.audit.games._game import COLUMNS, Cell, Facts, Task
 from skleak.audit.games._levels import RECORDS, SAMPLE, UNCOUNTED_NUMBERS, seed_of
-from skleak.audit.games._secret import (
-    NAME,
-    SecretGame,
-    SecretSubject,
-    determination,
-    fit_quietly,
-    unit_state,
-)
-from skleak.audit.games._trials import FittedReleases, play_errors
+from skleak.audit.games._secret import SecretGame, SecretSubject, determination, unit_state
+from skleak.audit.games._trials import FittedReleases, Level, play_errors
 from skleak.audit.noise._mechanism import Hypotheses, audited_shape
 from skleak.audit.tables._rates import Outcome, over_noise
 from skleak.exceptions import AttackNotApplicableError
@@ -54,37 +39,6 @@ _FEWEST, _MOST = 30, 1000
 
 # Records that tell which values of a column are the same to the model.
 _SEEN = 8
-
-
-def few_valued(table: Any) -> dict[str, tuple[list[int], IntArray]]:
-    """Find the columns of raw records that have few values, as an attribute would.
-
-    Columns of 0 and 1 next to each other, of which no record has two, may be the categories of one
-    column, and are taken for one. Returns, by name, positions of the columns, and of the first
-    record with each of the values.
-    """
-    blocks: list[list[int]] = []
-    codes, ones = {}, None
-    for j in range(table.shape[1]):
-        column = pd.Series(raw_column(table, j))
-        codes[j], distinct = pd.factorize(column, use_na_sentinel=False)
-        known = np.asarray(distinct)[~pd.isna(distinct)]
-        if len(distinct) < 2 or known.dtype.kind in "mM" or is_quantity(known, len(column)):
-            ones = None
-            continue
-        own = column.to_numpy(np.float64) if set(distinct.tolist()) == {0, 1} else None
-        if ones is not None and own is not None and (ones + own).max() <= 1.0:
-            blocks[-1].append(j)
-            ones = ones + own
-        else:
-            blocks.append([j])
-            ones = own
-    names, found = feature_labels(column_names(table), table.shape[1]), {}
-    for block in blocks:
-        name = names[block[0]] if len(block) == 1 else f"{names[block[0]]} to {names[block[-1]]}"
-        values = pd.DataFrame({j: codes[j] for j in block}).drop_duplicates()
-        found[name] = block, values.index.to_numpy(np.intp)
-    return found
 
 
 def value_distances(subject: SecretSubject, state: FitState, table: Any) -> dict[str, FloatArray]:
@@ -127,7 +81,7 @@ class RecordsGame(SecretGame):
                 "`secrets='drawn'` redraws one of a few values from its prior; whole records have "
                 "no prior. Name an `attribute`, or pass `secrets='actual'`."
             )
-        fitted, trained = fit_quietly(task)
+        fitted, trained = SecretSubject.trained(task)
         public, goal = trained["public"], trained["goal"]
         if not public.has_closed_form:
             raise AttackNotApplicableError(
@@ -176,7 +130,7 @@ class RecordsGame(SecretGame):
     def _attacked(self, task: Task, bounded: bool, seed: np.random.SeedSequence) -> IntArray:
         """Positions of the records under attack: of many a random sample, where none are named."""
         objective = self._state.objective
-        targets = resolve_records(task.records, len(task.y))
+        targets = task.rows
         n, p = objective.n_records, objective.n_parameters
         # Multiplications of all draws of a record.
         work = DRAWS * float(p**3 + (0 if objective.loss.quadratic else n * p**2))
@@ -235,10 +189,10 @@ class RecordsGame(SecretGame):
     ) -> Mapping[str, Cell]:
         """Return the cells of one noise level, all attacks."""
         subject = self.subject
-        rest = (subject.spread, noise, scale, self.design.n_releases, seed)
+        rest = subject.spread, Level(noise, scale, self.design.n_releases, seed)
         cells: dict[str, Cell] = {}
         if self._bounds is not None:
-            cells[NAME] = (RecordBounds.outcome, (self._bounds, scale))
+            cells["bounds"] = (RecordBounds.outcome, (self._bounds, scale))
         for name, attack in self.attacks.items():
             truth, state, adds = subject.secrets, self._state, self._adds_target(attack)
             if adds:
