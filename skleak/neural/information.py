@@ -13,7 +13,7 @@ is drawn at random among k: the sum is unbiased, and no upper bound.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -56,6 +56,8 @@ class FactorTable:
         return found[:, 0], np.maximum(found[:, 1], self.rate)
 
 
+# Kept here, and not by what is pickled.
+_factor_table = lru_cache(maxsize=8)(FactorTable)
 Sampling = Literal["poisson", "fixed"]
 # Binary logarithms of the scale of the noise in units of a grid: 52 bits of it are drawn; below 24
 # the rounding of gradients would be seen. Sums are integers of 63 bits, with one for the noise.
@@ -151,10 +153,10 @@ class StepMechanism:
         largest = np.maximum(*self._table((norms + self.clipping.sensitivity) / self.noise_scale))
         return largest, largest
 
-    @cached_property
+    @property
     def _table(self) -> FactorTable:
         reach = self.clipping.sensitivity * (1 if self.sampling == "poisson" else 2)
-        return FactorTable(self.sampling_rate, reach / self.noise_scale)
+        return _factor_table(self.sampling_rate, reach / self.noise_scale)
 
     def printed_factor(self, delta: float) -> float:
         """Factor of [DRA22] theorem 4, ``kappa = q / (q + (1 - q) exp(-epsilon))``.

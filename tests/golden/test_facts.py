@@ -47,7 +47,7 @@ def _cases():
             yield pytest.param(file, name, marks=marks)
 
 
-@pytest.mark.parametrize("file, name", _cases())
+@pytest.mark.parametrize("file, name", list(_cases()))
 def test_the_facts_are_those_kept(file, name):
     found, kept = compute(cases()[file][name]), KEPT[file][name]
     assert found.keys() == kept.keys()

@@ -233,7 +233,7 @@ class TestArguments:
         path = path_of(gradients, rng)
         with pytest.raises(ValueError, match=r"`parameters` must have shape \(n_steps, 5\); got"):
             observe_gradients(gradients, known[0], 0, path[:, :4], 1.0)
-        with pytest.raises(ValueError, match="`sampling_rate` must be above 0"):
+        with pytest.raises(ValueError, match="`sampling_rate` must lie in"):
             observe_gradients(gradients, known[0], 0, path, 1.0, sampling_rate=0.0)
         with pytest.raises(ValueError, match="`record` must be finite"):
             observe_gradients(gradients, [np.nan] * D, 0, path, 1.0)
