@@ -286,5 +286,5 @@ class TestMuUpToADelta:
         assert subsampled_gaussian_mu(1.0, 0.1, 10, 1e-11) == np.inf
         assert subsampled_gaussian_mu(1.0, 0.1, 10, 2e-11) < np.inf
         for delta in (0.0, 1.0):
-            with pytest.raises(ValueError, match="`delta` must be"):
+            with pytest.raises(ValueError, match="`delta` must lie in"):
                 subsampled_gaussian_mu(1.0, 0.1, 10, delta)
