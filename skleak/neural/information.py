@@ -40,8 +40,7 @@ class FactorTable:
     def __init__(self, rate: float, largest: float) -> None:
         self.rate = rate
         nodes = np.linspace(0.0, largest, _NODES)
-        values = np.stack(subsampled_fisher_factors(rate, nodes), axis=1)
-        self._splines = CubicSpline(nodes, values)
+        self._splines = CubicSpline(nodes, np.stack(subsampled_fisher_factors(rate, nodes), axis=1))
         between = 0.5 * (nodes[1:] + nodes[:-1])
         true = np.stack(subsampled_fisher_factors(rate, between), axis=1)
         error = float(np.max(np.abs(self._splines(between) / true - 1.0))) if rate > 0.0 else np.inf
