@@ -95,9 +95,10 @@ def with_public_size(model: Any, n: int, usual: float) -> Any:
 
 @dataclass(frozen=True)
 class SGDBounds:
-    """What private SGD tells of a record whose share of a batch is known, at any noise multiplier.
+    """Bounds on what private SGD tells of a record whose share of a batch is known.
 
-    With probability ``slack`` the share is larger; what is bounded allows for it.
+    They hold at any noise multiplier, and allow for the share being larger, which has probability
+    ``slack``.
     """
 
     model: Any
