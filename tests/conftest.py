@@ -21,23 +21,28 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core: more threads woul
 gc.disable()
 
 
-# Tests whose cases take many seconds, and how many slow cases run with the others: what is left of
-# them is exhaustive. One case holds the property, the rest are more chances to refute it.
-WEEKLY = dict(
-    line.rsplit(" ", 1) for line in (Path(__file__).parent / "weekly.txt").read_text().splitlines()
-)
+# Tests by measured duration, and how many of their cases run with the quick ones, and of the slow
+# ones how many run for each change: the others run every week. One case holds the property, the
+# rest are more chances to refute it.
+LONGER = {
+    mark: dict(
+        line.rsplit(" ", 1) for line in (Path(__file__).parent / name).read_text().splitlines()
+    )
+    for mark, name in (("slow", "slow.txt"), ("exhaustive", "weekly.txt"))
+}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the slow cases beyond those that run with the others."""
+    """Mark the cases beyond those that run with the quick ones, and for each change."""
     seen = Counter()
     for item in items:
         name = item.nodeid.partition("[")[0]
-        if name in WEEKLY and item.get_closest_marker("slow"):
-            seen[name] += 1
-            if seen[name] > int(WEEKLY[name]):
-                item.add_marker("exhaustive")
+        for mark, kept in LONGER.items():
+            if name in kept and (mark == "slow" or item.get_closest_marker("slow")):
+                seen[mark, name] += 1
+                if seen[mark, name] > int(kept[name]):
+                    item.add_marker(mark)
 
 
 def pytest_collection_finish():

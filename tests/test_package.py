@@ -99,7 +99,8 @@ def test_release_steps_name_what_exists():
     subprocess.run(["bash", "-n", str(ROOT / ".ci" / "package")], check=True)
 
 
-def test_every_test_of_the_weekly_list_is_there():
-    for line in (ROOT / "tests" / "weekly.txt").read_text().splitlines():
+@pytest.mark.parametrize("name", ["slow.txt", "weekly.txt"])
+def test_every_test_that_is_listed_is_there(name):
+    for line in (ROOT / "tests" / name).read_text().splitlines():
         path, *_, name = line.rsplit(" ", 1)[0].split("::")
         assert f"def {name}(" in (ROOT / path).read_text(), line
