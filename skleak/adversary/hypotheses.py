@@ -12,6 +12,7 @@ import pandas as pd
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib import hash as joblib_hash
 from scipy import sparse, stats
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import pairwise_distances_argmin
@@ -87,7 +88,8 @@ def release_consistency(
     scale = np.where(noisy, noise_scale, 1.0)
     points = hypotheses.reshape(-1, p)
     center = points.mean(axis=0)
-    closest = points[pairwise_distances_argmin(released - center, points - center)]
+    with config_context(assume_finite=True):  # a difference of huge numbers may not be
+        closest = points[pairwise_distances_argmin(released - center, points - center)]
     nearest = np.linalg.norm(released - closest, axis=1)
     far = stats.chi2.sf((np.maximum(nearest - error, 0.0) / scale) ** 2, p)
     near, freedom = np.ones(len(released)), p - min(n_values - 1, p)
