@@ -12,12 +12,14 @@ import pandas as pd
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib import hash as joblib_hash
 from scipy import sparse, stats
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import pairwise_distances_argmin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from skleak.adversary.knowledge import TARGET_INDEX, raw_column, take_rows, with_attribute
+from skleak.adversary.knowledge import TARGET_INDEX, evenly, raw_column, take_rows, with_attribute
 from skleak.adversary.numbers import interpolation_matrix
 from skleak.exceptions import AttackNotApplicableError, ReleaseMismatchWarning
 from skleak.influence import candidate_encodings
@@ -26,6 +28,7 @@ from skleak.influence.reweighting import fitted_derivative, total_jacobian
 from skleak.influence.state import FitState
 from skleak.utils._blocks import row_blocks, stacked
 from skleak.utils._confidential import without_ledger
+from skleak.utils._predictions import select_columns
 from skleak.utils._records import Persons
 from skleak.utils._sklearn_compat import check_sample_weight, outer_stacklevel
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -36,7 +39,6 @@ MISMATCH_LEVEL = 1e-6
 ENCODING_ERROR = 1e-10
 # Records whose hypotheses are held against releases that lie too near.
 _N_RECORDS = 16
-_ELEMENTS = 1 << 22
 
 
 def encoding_error(parameters: FloatArray) -> float:
@@ -84,7 +86,11 @@ def release_consistency(
     _, n_values, p = hypotheses.shape
     noisy = noise_scale > 0.0
     scale = np.where(noisy, noise_scale, 1.0)
-    nearest = _nearest_distance(released, hypotheses.reshape(-1, p))
+    points = hypotheses.reshape(-1, p)
+    center = points.mean(axis=0)
+    with config_context(assume_finite=True):  # a difference of huge numbers may not be
+        closest = points[pairwise_distances_argmin(released - center, points - center)]
+    nearest = np.linalg.norm(released - closest, axis=1)
     far = stats.chi2.sf((np.maximum(nearest - error, 0.0) / scale) ** 2, p)
     near, freedom = np.ones(len(released)), p - min(n_values - 1, p)
     if freedom:
@@ -93,27 +99,10 @@ def release_consistency(
     return Consistency(nearest / scale, np.where(noisy, far, 1.0), np.where(noisy, near, 1.0))
 
 
-def _nearest_distance(released: FloatArray, points: FloatArray) -> FloatArray:
-    """Distance of each release from the nearest of the points (n_points, p)."""
-    center = points.mean(axis=0)
-    best, least = np.zeros(len(released), dtype=np.intp), np.full(len(released), np.inf)
-    for rows in row_blocks(len(points), len(released) + points.shape[1], _ELEMENTS):
-        some = points[rows] - center
-        # Half the squared distance but for a constant of the release.
-        gaps = 0.5 * np.einsum("ij,ij->i", some, some) - (released - center) @ some.T
-        place = gaps.argmin(axis=1)
-        found = gaps[np.arange(len(gaps)), place]
-        best = np.where(found < least, place + rows.start, best)
-        least = np.minimum(found, least)
-    return np.asarray(np.linalg.norm(released - points[best], axis=1))
-
-
 def _largest_part_beside(released: FloatArray, hypotheses: FloatArray) -> FloatArray:
     """Largest length, over a few records, of what no difference of their hypotheses explains."""
-    n_targets = len(hypotheses)
-    rows = np.unique(np.linspace(0, n_targets - 1, min(n_targets, _N_RECORDS)).astype(int))
     largest = np.zeros(len(released))
-    for own in hypotheses[rows]:
+    for own in evenly(hypotheses, _N_RECORDS):
         axes = np.linalg.svd(own[1:] - own[0], full_matrices=False)[2]
         gap = released - own[0]
         largest = np.maximum(largest, np.linalg.norm(gap - gap @ axes.T @ axes, axis=1))
@@ -155,22 +144,22 @@ def warn_of_mismatch(
     )
 
 
-def fitted_with_weights(estimator: Any) -> bool:
-    """Return True if a model says that its records counted unequally; weights of one do not.
+def check_weights_known(estimator: Any, *, weighted: bool) -> None:
+    """Refuse a model that was fitted with weights where the attack was not given them.
 
-    Private estimators know it, released ones state it in their provenance, others tell nothing.
+    Private estimators know it, released ones state it in their provenance, others tell nothing;
+    weights that are all equal are none.
     """
+    if weighted:
+        return
     model = last_step(estimator)
     state = getattr(model, "_state", None)
-    if state is not None:
-        return bool(np.ptp(state.objective.sample_weight) > 0.0)
-    made = getattr(model, "provenance_", getattr(model, "_made_as", {}))
-    return bool(made.get("sample_weight", False))
-
-
-def check_weights_known(estimator: Any, *, weighted: bool) -> None:
-    """Refuse a model that was fitted with weights where the attack was not given them."""
-    if not weighted and fitted_with_weights(estimator):
+    if state is None:
+        made = getattr(model, "provenance_", getattr(model, "_made_as", {}))
+        unequal = made.get("sample_weight", False)
+    else:
+        unequal = np.ptp(state.objective.sample_weight) > 0.0
+    if unequal:
         name = type(estimator).__name__
         raise ValueError(
             f"The {name} was fitted with sample weights; this attack was fitted without them, and "
@@ -304,7 +293,9 @@ class PublicModel:
         preprocessing = None
         if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
             preprocessing = estimator[:-1]
-            if not _is_fitted(preprocessing):
+            try:
+                check_is_fitted(preprocessing)
+            except NotFittedError:
                 preprocessing = without_ledger(preprocessing).fit(table, y)
         # Noise of the fitted model, or what an unfitted one promises.
         declared = getattr(model, "noise_scale_", getattr(model, "noise_scale", 0.0))
@@ -312,8 +303,9 @@ class PublicModel:
         return cls(preprocessing, noiseless(model), noise, covariance, weighted)
 
     def transform(self, table: Any) -> Any:
-        """Preprocess raw records."""
-        return table if self.preprocessing is None else self.preprocessing.transform(table)
+        """Preprocess raw records, whose columns may be in any order."""
+        steps = self.preprocessing
+        return table if steps is None else steps.transform(select_columns(steps, table))
 
     def candidate_rows(
         self, table: Any, targets: IntArray, index: int, candidates: FloatArray | Array
@@ -361,19 +353,14 @@ class PublicModel:
         points = np.array([-0.83, -0.41, 0.07, 0.52, 0.91])
         low, high = nodes[0, few], nodes[-1, few]
         between = low + (high - low) * 0.5 * (points[:, None] + 1.0)
-        known, true = (
-            np.stack(
-                [
-                    dense_table(plain_table(r))
-                    for r in self.candidate_rows(table, targets[few], index, t)
-                ]
-            )
-            for t in (nodes[:, few], between)
-        )
-        interpolated = np.tensordot(interpolation_matrix(points), known, axes=1)
-        if np.abs(interpolated - true).max() > _SMOOTH_TOLERANCE * max(
-            np.ptp(known, axis=0).max(), 1.0
-        ):
+
+        def encoded(values: FloatArray) -> FloatArray:
+            rows = self.candidate_rows(table, targets[few], index, values)
+            return np.stack([dense_table(plain_table(each)) for each in rows])
+
+        known = encoded(nodes[:, few])
+        missed = np.tensordot(interpolation_matrix(points), known, axes=1) - encoded(between)
+        if np.abs(missed).max() > _SMOOTH_TOLERANCE * max(np.ptp(known, axis=0).max(), 1.0):
             raise AttackNotApplicableError(
                 "The preprocessing is not smooth in the numeric attribute (it bins or clips it): "
                 "the likeliest value is not unique. Pass the values to choose from in `values`."
@@ -406,14 +393,6 @@ def noiseless(estimator: Any) -> Any:
     quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "verbose": 0}
     model.set_params(**{name: value for name, value in quiet.items() if name in known})
     return copy
-
-
-def _is_fitted(estimator: Any) -> bool:
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        return False
-    return True
 
 
 def adds_noise(estimator: Any) -> bool:
@@ -452,7 +431,7 @@ def closed_form_encodings(
 ) -> FloatArray:
     """Return the encodings without refitting, however the preprocessing spreads the attribute.
 
-    Where one has no minimiser that is reached, raise, or return NaN if not `reached`.
+    Where one has no minimizer that is reached, raise, or return NaN if not `reached`.
 
     Shapes: ``targets`` (n_targets,), or persons; ``candidates`` (n_rows, d), of all of their rows;
     returns (n_targets, n_values, n_parameters).
@@ -470,7 +449,7 @@ def closed_form_encodings(
 def closed_form_shapes(
     state: FitState, targets: IntArray, candidates: Sequence[Any], encodings: FloatArray, shape: str
 ) -> FloatArray:
-    """Shapes of the noise of the fits that `closed_form_encodings` gives the minimisers of.
+    """Shapes of the noise of the fits that `closed_form_encodings` gives the minimizers of.
 
     Shapes: ``targets`` (n_targets,); ``candidates`` (n_targets, d); ``encodings`` (n_targets,
     n_values, n_parameters); returns (n_targets, n_values, n_parameters, n_parameters).

@@ -1,14 +1,10 @@
 """What an adversary knows beforehand: the attribute, its values and priors, other records."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import Any
 
-import joblib
 import numpy as np
 import pandas as pd
 from scipy import sparse
@@ -80,35 +76,6 @@ class Secret:
         return self.index == TARGET_INDEX
 
 
-_IMPUTED: ContextVar[dict[str, FloatArray] | None] = ContextVar("imputed", default=None)
-
-
-@contextmanager
-def imputing_once() -> Iterator[None]:
-    """Let attacks share what they impute of the same records by the default models."""
-    token = _IMPUTED.set({})
-    try:
-        yield
-    finally:
-        _IMPUTED.reset(token)
-
-
-def _shared(impute: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
-    """Keep what the default model imputes for as long as `imputing_once` lasts."""
-
-    @wraps(impute)
-    def found(everyone: "Population", model: Any = None) -> FloatArray:
-        kept = _IMPUTED.get()
-        if kept is None or model is not None:
-            return impute(everyone, model)
-        key = f"{impute.__name__} {joblib.hash(replace(everyone, targets=everyone.targets[:0]))}"
-        if key not in kept:
-            kept[key] = impute(everyone)
-        return kept[key]
-
-    return found
-
-
 @dataclass(frozen=True)
 class Population:
     """Records of which an adversary knows all but a secret, and who is attacked. Confidential."""
@@ -148,12 +115,7 @@ class Population:
             if prior == "marginal":
                 codes, places = self.others(self.secret.codes)
                 return marginal_prior(codes, n_values)[places]
-            if prior == "conditional":
-                return self.conditional_prior()[self.targets]
-            raise ValueError(
-                "`prior` must be 'marginal', 'uniform', 'conditional' or an array of "
-                f"probabilities; got {prior!r}."
-            )
+            return self.conditional_prior()[self.targets]
         table_of_priors = check_prior(prior, n_values)
         if table_of_priors.ndim == 2 and len(table_of_priors) != len(self.targets):
             raise ValueError(
@@ -162,7 +124,6 @@ class Population:
             )
         return np.array(np.broadcast_to(table_of_priors, (len(self.targets), n_values)))
 
-    @_shared
     def conditional_prior(self, classifier: Any = None) -> FloatArray:
         """Probability of each value given what else is known of a record, by a classifier.
 
@@ -178,7 +139,6 @@ class Population:
         fitted = CrossFitted.of(classifier, *own, n_values, teachers)
         return fitted.probabilities(known, y, everyone)
 
-    @_shared
     def imputed(self, regressor: Any = None) -> FloatArray:
         """Guess of a number for every record, of shape (n,), by a regression on other folds.
 
@@ -277,6 +237,11 @@ def store_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
 def take_rows(table: Any, rows: IntArray) -> Any:
     """Return some records by position, of tables, arrays, series and sparse matrices."""
     return table.iloc[rows] if hasattr(table, "iloc") else table[rows]
+
+
+def evenly(values: Array, count: int) -> Array:
+    """At most so many of some values, evenly spaced; of shape (count, ...)."""
+    return values[np.linspace(0, len(values) - 1, min(count, len(values))).astype(np.intp)]
 
 
 def raw_column(table: Any, index: int) -> Array:
@@ -547,7 +512,7 @@ class CrossFitted:
 
     fitted: tuple[Any, ...]  # a classifier for each fold; where it knows one value, its code
     n_train: IntArray  # records that each was fitted on, (n_folds,)
-    counts: FloatArray  # of the values in the records, (M,)
+    n_values: int  # M
     positions: IntArray  # of the records among all, ascending, (n,)
     fold: IntArray  # of each of them, (n,)
 
@@ -572,8 +537,8 @@ class CrossFitted:
                 f"`classifier` must have `predict_proba`; got {type(classifier).__name__}. Wrap it "
                 "in sklearn.calibration.CalibratedClassifierCV."
             )
-        n, counts = len(codes), np.bincount(codes, minlength=n_values).astype(np.float64)
-        features, fold = known_features(known, y), np.zeros(n, dtype=np.intp)
+        n, features = len(codes), known_features(known, y)
+        fold = np.zeros(n, dtype=np.intp)
         models: list[Any] = []
         sizes: list[int] = []
         for k, (train, test) in enumerate(folds(n).split(np.arange(n))):
@@ -588,14 +553,14 @@ class CrossFitted:
                     warnings.filterwarnings("ignore", message="The number of unique classes")
                     model = without_ledger(classifier)
                     models.append(model.fit(take_rows(features, train), codes[train]))
-        return cls(tuple(models), np.array(sizes), counts, positions, fold)
+        return cls(tuple(models), np.array(sizes), n_values, positions, fold)
 
     def probabilities(self, known: Any, y: Any, positions: IntArray) -> FloatArray:
         """Probabilities of records at some positions; of others than those fitted on, too.
 
         Shapes: ``known`` (b, n_columns - 1); ``y``, ``positions`` (b,); returns (b, M).
         """
-        features, n_values = known_features(known, y), len(self.counts)
+        features, n_values = known_features(known, y), self.n_values
         at = np.minimum(np.searchsorted(self.positions, positions), len(self.positions) - 1)
         own = np.where(self.positions[at] == positions, self.fold[at], positions % len(self.fitted))
         prior = np.empty((len(positions), n_values))
@@ -650,7 +615,7 @@ def means_of_others(column: FloatArray) -> FloatArray:
 
 def spaced_records(n: int) -> IntArray:
     """Positions of the records from which `spread_left` learns, ascending."""
-    return np.unique(np.linspace(0, n - 1, min(n, _MOST_RECORDS)).astype(np.intp))
+    return evenly(np.arange(n), _MOST_RECORDS)
 
 
 def spread_left(table: Any, y: Any = None) -> FloatArray:

@@ -23,6 +23,7 @@ from skleak.adversary.models import is_model
 from skleak.adversary.records import Records
 from skleak.exceptions import AttackNotApplicableError
 from skleak.losses import LogisticLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
+from skleak.utils._arguments import check_numbers
 from skleak.utils._blocks import row_blocks
 from skleak.utils._predictions import (
     class_probabilities,
@@ -65,7 +66,7 @@ _ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 def gradient_norms(model: Any, X: Any, y: Array) -> FloatArray:
     """Euclidean norm of the gradient of every record's own loss in all parameters.
 
-    The loss is the one the model minimises, without penalty: cross entropy, half the squared
+    The loss is the one the model minimizes, without penalty: cross entropy, half the squared
     error, or the Poisson likelihood. Parameters are coefficients and, where fitted, intercepts.
 
     Shapes: ``X`` (n, ...); ``y`` (n,); returns (n,).
@@ -96,7 +97,7 @@ def gradient_norms(model: Any, X: Any, y: Array) -> FloatArray:
     answers = np.asarray((getattr(model, "predict_proba", None) or model.predict)(X))
     # As floats, dense or CSR, once the model itself has accepted them.
     X = check_array(select_columns(model, X), accept_sparse="csr", dtype=np.float64)
-    target = _class_codes(model, y) if hasattr(model, "classes_") else _numbers(y)
+    target = _class_codes(model, y) if hasattr(model, "classes_") else numbers_of(y)
     squares = np.empty(X.shape[0])
     for rows in row_blocks(X.shape[0], sum(w.shape[1] for w in weights)):
         inputs = [X[rows]]
@@ -181,13 +182,17 @@ def _class_codes(model: Any, y: Array) -> FloatArray:
     return codes.astype(np.float64)
 
 
-def _numbers(y: Array) -> FloatArray:
-    try:
-        return y.astype(np.float64)
-    except (TypeError, ValueError) as error:
+def numbers_of(y: Array) -> FloatArray:
+    """Targets of a regression as floats; strings of digits are none."""
+    strings = y.dtype.kind in "USmM" or (
+        y.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in y)
+    )
+    if strings:
         raise TypeError(
-            f"The targets of a regression must be numbers; got dtype {y.dtype}."
-        ) from error
+            f"The targets of a regression must be numbers; got dtype {y.dtype}. "
+            "Convert them, or attack a classifier."
+        )
+    return check_numbers("y", y, finite=True)
 
 
 def check_coding(y: Array, classes: Any) -> None:

@@ -31,7 +31,6 @@ from skleak.adversary.hypotheses import (
 from skleak.adversary.knowledge import column_names
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.utils._arguments import check_numbers, seeded, unseeded
-from skleak.utils._blocks import row_blocks
 from skleak.utils._sklearn_compat import BaseSearchCV
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -45,8 +44,6 @@ _LINEAR = (
     PoissonRegressor,
     LogisticRegression,
 )
-# Linear predictors of one block of releases: 64 MB.
-_PREDICTORS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -97,27 +94,17 @@ class Shell:
     def models_on(self, X: Any, parameters: FloatArray) -> Iterator[tuple[Any, Any]]:
         """Models that answer about records as those with given parameters, and records for them.
 
-        A linear model sees the linear predictors of a record alone. Those of many releases are one
-        matrix product, and the model whose coefficients are the identity takes them for records.
+        For a linear model the records are converted once, and not for each release.
 
         Shapes: ``X`` (n, d), preprocessed; ``parameters`` (n_releases, n_parameters); yields a
-        model and a table (n, ...) for each release.
+        model and a table (n, d) for each release.
         """
-        if type(self.model) not in _LINEAR:
-            yield from ((model, X) for model in self.models_with(parameters))
-            return
-        table, coef = plain_table(X), np.shape(self.model.coef_)
-        identity = self._on_predictors()
-        k = np.size(identity.intercept_)
-        for rows in row_blocks(len(parameters), k * table.shape[0], _PREDICTORS):
-            some = parameters[rows]
-            slopes = some[:, : np.prod(coef, dtype=int)].reshape(len(some) * k, -1)
-            with np.errstate(over="ignore", invalid="ignore"):
-                predictors = np.asarray(slopes @ table.T).reshape(len(some), k, -1)
-                predictors += self._intercepts(some)[:, :, None]
-            for own, model in zip(predictors, self.models_with(some), strict=True):
-                # What is not finite is no record, and the model itself says what is wrong.
-                yield (identity, own.T) if np.isfinite(own).all() else (model, X)
+        linear = type(self.model) in _LINEAR
+        table = plain_table(X) if linear else X
+        for model in self.models_with(parameters):
+            if linear:  # an array has no names of columns to compare
+                vars(model).pop("feature_names_in_", None)
+            yield model, table
 
     def rows_for(
         self, X: Any, places: IntArray, parameters: FloatArray
@@ -130,31 +117,21 @@ class Shell:
         """
         if type(self.model) not in _LINEAR:
             return None
-        table, identity = plain_table(X), self._on_predictors()
-        slopes = parameters[:, : np.size(self.model.coef_)]
-        slopes = slopes.reshape(len(parameters), np.size(identity.intercept_), -1)
+        size, shape = np.size(self.model.coef_), np.shape(self.model.coef_)
+        table, k = plain_table(X), 1 if len(shape) == 1 else shape[0]
+        slopes = parameters[:, :size].reshape(len(parameters), k, -1)
+        intercepts = np.reshape(getattr(self.model, "intercept_", 0.0), (1, -1))
+        if self.n_parameters > size:
+            intercepts = parameters[:, size:]
         with np.errstate(over="ignore", invalid="ignore"):
             each = [table[at] @ own.T for at, own in zip(places, slopes, strict=True)]
-            predictors = np.stack(each) + self._intercepts(parameters)[:, None, :]
-        rows = predictors.reshape(-1, slopes.shape[1])
+            rows = (np.stack(each) + intercepts[:, None, :]).reshape(-1, k)
+        # The model whose coefficients are the identity takes linear predictors for records.
+        identity = copy.copy(self.model)
+        vars(identity).pop("feature_names_in_", None)
+        identity.coef_ = np.ones(1) if len(shape) == 1 else np.eye(k)
+        identity.intercept_, identity.n_features_in_ = np.zeros(k), k
         return (identity, rows) if np.isfinite(rows).all() else None
-
-    def _on_predictors(self) -> Any:
-        """Make a model that predicts from linear predictors, (n, k), as this from records."""
-        coef = np.asarray(self.model.coef_)
-        k = 1 if coef.ndim == 1 else len(coef)
-        one = copy.copy(self.model)
-        one.__dict__.pop("feature_names_in_", None)
-        one.coef_ = np.ones(1) if coef.ndim == 1 else np.eye(k)
-        one.intercept_, one.n_features_in_ = np.zeros(k), k
-        return one
-
-    def _intercepts(self, parameters: FloatArray) -> FloatArray:
-        """Return intercepts of releases, (n_releases, k), or the own where none are released."""
-        size = np.size(self.model.coef_)
-        if self.n_parameters > size:
-            return parameters[:, size:]
-        return np.reshape(getattr(self.model, "intercept_", 0.0), (1, -1))
 
 
 Draw = Callable[[int], Array]
@@ -332,7 +309,14 @@ class ReleaseKind:
         if model is not released and self.columns is not None:
             _check_label(released, "feature_names_in_", self.columns)
         check_weights_known(model, weighted=self.weighted)
-        _check_covariance(model, self.noise_covariance)
+        made = getattr(model, "provenance_", getattr(model, "_made_as", {}))
+        stated = made.get("noise_covariance", "isotropic")
+        if stated != self.noise_covariance:
+            raise AttackNotApplicableError(
+                f"The noise of a released {type(model).__name__} has the covariance {stated!r}; "
+                f"this attack was fitted for {self.noise_covariance!r}. Fit it on an estimator "
+                "with the `noise_covariance` of the release."
+            )
 
 
 def _check_label(model: Any, name: str, expected: Any) -> None:
@@ -406,17 +390,6 @@ def check_each(released: Any, n_targets: int) -> Any:
             "all targets at once to `predict`."
         )
     return released
-
-
-def _check_covariance(model: Any, expected: str) -> None:
-    made = getattr(model, "provenance_", getattr(model, "_made_as", {}))
-    stated = made.get("noise_covariance", "isotropic")
-    if stated != expected:
-        raise AttackNotApplicableError(
-            f"The noise of a released {type(model).__name__} has the covariance {stated!r}; this "
-            f"attack was fitted for {expected!r}. Fit it on an estimator with the "
-            "`noise_covariance` of the release."
-        )
 
 
 def _parameters(model: Any, n_parameters: int) -> FloatArray:

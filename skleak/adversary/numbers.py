@@ -583,8 +583,8 @@ class NumberEncodings:
         """
         known = np.isfinite(information)
         bounds = np.zeros(len(information))
-        told = information[known, None, None], self.prior.information[known, None, None]
-        bounds[known] = van_trees_mse(*told)
+        own = self.prior.information[known, None, None]
+        bounds[known] = van_trees_mse(information[known, None, None], own)
         return bounds
 
     def bayes(

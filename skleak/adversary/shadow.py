@@ -12,12 +12,12 @@ with few it has those that its other scores and all other records suggest.
 
 The likelihood ratio of a record rests on the few scores that it has as a member and as a
 non-member, and its rank among the scores of all records on very many. How much each of the
-two counts is learnt from the shadow models: they are attacked in turn by what the others teach.
+two counts is learned from the shadow models: they are attacked in turn by what the others teach.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit, gammaln, log_ndtr, logit, ndtri
@@ -29,7 +29,7 @@ from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
 Variance = Literal["auto", "per_record", "global"]
 # Weight of what all records have in common beside what one has of its own, in observations: of
-# variances, and of how often a fit is perfect. Of linear models, trees and neighbours on 8 to 64
+# variances, and of how often a fit is perfect. Of linear models, trees and neighbors on 8 to 64
 # shadow models, this ranked members about as well as the better of a variance of its own and one
 # for all records, each of which was much worse for some.
 _WEIGHT = 4.0
@@ -104,7 +104,7 @@ class ScoreLaws:
             return finite(-high - np.log(-np.expm1(low - high)))
 
     def _log_density(self, z: FloatArray) -> FloatArray:
-        """Logarithm of the density of standardised scores, but for a constant."""
+        """Logarithm of the density of standardized scores, but for a constant."""
         if self.freedom is None:
             return -0.5 * z**2
         nu = self.freedom
@@ -303,7 +303,7 @@ def _usual(variances: FloatArray) -> FloatArray:
 _FARTHEST = 10.0
 # Where the rank of a score makes steps: shares of all scores that are below.
 _STEPS = np.array([0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98])
-# Pairs of model and target that weights are learnt from, about.
+# Pairs of model and target that weights are learned from, about.
 _PAIRS = 20_000
 # Least weight of the rank: it orders what the steps leave tied.
 _TIE_BREAKER = 1e-6
@@ -360,7 +360,7 @@ def _fit_weights(features: FloatArray, member: Array) -> FloatArray:
 
     Newton's method on those weights that are not held at their bound (Bertsekas 1982).
     """
-    # Without members, or without others, nothing is to be learnt.
+    # Without members, or without others, nothing is to be learned.
     share = float(np.nan_to_num(logit(member.mean()), posinf=0.0, neginf=0.0))
     center = np.zeros(features.shape[1])
     center[0] = 1.0
@@ -488,28 +488,6 @@ def shrink_variances(squares: FloatArray, freedom: FloatArray) -> tuple[FloatArr
 _RANK_SHARE = 1e-9
 
 
-def likelihoods(scores: FloatArray, probabilistic: bool, scale: float) -> FloatArray:
-    """Likelihood of targets, of the shape of the scores, in (0, 1].
-
-    The probability of the label; of a regressor the Gaussian density of the residual over that of
-    a perfect fit.
-    """
-    if probabilistic:
-        return np.maximum(expit(scores), SMALLEST)
-    with np.errstate(over="ignore", under="ignore"):
-        return np.maximum(np.exp(-0.5 * (scores / scale) ** 2), SMALLEST)
-
-
-def residual_scale(residuals: FloatArray, trained_on: BoolArray) -> float:
-    """Root mean square of the residuals of records under models without them.
-
-    Shapes: ``residuals`` (n_models, n); ``trained_on`` (n_models, n).
-    """
-    apart = np.abs(residuals[~trained_on]) if not trained_on.all() else np.abs(residuals).ravel()
-    unit = float(apart.max()) or 1.0
-    return max(unit * float(np.sqrt(np.mean((apart / unit) ** 2))), float(SMALLEST))
-
-
 def interpolation_of(likelihood: FloatArray, trained_on: BoolArray) -> float:
     """Slope a of ``p_in - 1 = a (p_out - 1)`` over records that have both, by least squares.
 
@@ -544,34 +522,45 @@ def _means(likelihood: FloatArray, trained_on: BoolArray) -> FloatArray:
     return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
-@dataclass(frozen=True)
 class LikelihoodRatios:
-    """Likelihoods of records under a model over those that are usual of them. Confidential."""
+    """Likelihoods of records under a model over those that are usual of them. Confidential.
 
-    probabilistic: bool
-    scale: float  # of residuals
-    interpolation: float  # see `usual_likelihoods`
-    usual: FloatArray  # (n,)
+    They are learned from the scores (n_models, n) of reference models that were trained on some of
+    the records; without an interpolation, see `usual_likelihoods`, that is learned, too.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         scores: FloatArray,
         trained_on: BoolArray,
         probabilistic: bool,
         interpolation: float | None = None,
-    ) -> Self:
-        """From reference models, (n_models, n) each; None learns the interpolation from them."""
-        scale = 1.0 if probabilistic else residual_scale(scores, trained_on)
-        likelihood = likelihoods(scores, probabilistic, scale)
+    ) -> None:
+        self.probabilistic, self.scale = probabilistic, 1.0
+        if not probabilistic:
+            # Root mean square of the residuals of records under models without them.
+            apart = np.abs(scores[~trained_on] if not trained_on.all() else scores)
+            unit = float(apart.max()) or 1.0
+            self.scale = max(unit * float(np.sqrt(np.mean((apart / unit) ** 2))), float(SMALLEST))
+        likelihood = self._likelihoods(scores)
         if interpolation is None:
             interpolation = interpolation_of(likelihood, trained_on)
-        usual = usual_likelihoods(likelihood, trained_on, interpolation)
-        return cls(probabilistic, scale, interpolation, usual)
+        self.interpolation = interpolation
+        self.usual = usual_likelihoods(likelihood, trained_on, interpolation)
+
+    def _likelihoods(self, scores: FloatArray) -> FloatArray:
+        """Probability of the label, or density of the residual over that of a perfect fit.
+
+        Returns the shape of the scores: in (0, 1].
+        """
+        if self.probabilistic:
+            return np.maximum(expit(scores), SMALLEST)
+        with np.errstate(over="ignore", under="ignore"):
+            return np.maximum(np.exp(-0.5 * (scores / self.scale) ** 2), SMALLEST)
 
     def under(self, scores: FloatArray) -> FloatArray:
         """Ratios under models of which the scores (..., n) are given, likewise."""
-        return likelihoods(scores, self.probabilistic, self.scale) / self.usual
+        return self._likelihoods(scores) / self.usual
 
 
 def dominated_shares(ratios: FloatArray, population: FloatArray, gamma: float) -> FloatArray:

@@ -72,6 +72,9 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
             HasMethods(["pdf", "ppf", "cdf"]),  # of a number
         ],
         "records": ["array-like", slice, None],
+        # Of those attacks that take them: scikit-learn checks the parameters that there are.
+        "estimator": [HasMethods("fit")],
+        "classifier": [HasMethods(["fit", "predict"]), None],
     }
 
     # Nested parameters are validated by the estimator itself.

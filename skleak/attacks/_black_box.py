@@ -15,13 +15,14 @@ from skleak.adversary.hypotheses import PublicModel, below, is_linear
 from skleak.adversary.knowledge import (
     Population,
     Secret,
+    evenly,
     folds,
     range_of_others,
     store_parameters,
     take_rows,
     with_attribute,
 )
-from skleak.adversary.membership import finite, norms_by, unwrapped
+from skleak.adversary.membership import finite, norms_by, numbers_of, unwrapped
 from skleak.adversary.models import Shell, count_releases, is_model, read_releases
 from skleak.adversary.numbers import HELD_OUT, N_NODES, chebyshev_nodes, is_smooth, number_prior
 from skleak.adversary.records import Records, row_codes
@@ -43,8 +44,8 @@ from skleak.utils._predictions import (
     select_columns,
     with_unseen,
 )
-from skleak.utils._sklearn_compat import HasMethods, StrOptions
-from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
+from skleak.utils._sklearn_compat import StrOptions
+from skleak.utils._typing import Array, FloatArray, IntArray
 
 Criterion = Literal["performance", "proba", "margin", "likelihood", "loss", "accuracy", "gradient"]
 # Criteria that weigh what a model answers with a prior.
@@ -156,7 +157,6 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AttributeAttack._parameter_constraints,
-        "estimator": [HasMethods("fit")],
         "criterion": [
             StrOptions(
                 {"performance", "proba", "margin", "likelihood", "loss", "accuracy", "gradient"}
@@ -213,7 +213,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         values = np.reshape(asked, (len(asked), -1))
         values = np.broadcast_to(values, (len(asked), len(self._rows)))
         self._raw = [table, *self._queries(table, values)]
-        self._encoded = [preprocessed(model, query) for query in self._raw]
+        self._encoded = [model.transform(query) for query in self._raw]
         self._on_grid: dict[bool, list[Any]] = {}
 
     def _learn_prior(self, everyone: Population) -> None:
@@ -409,7 +409,9 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         each = not isinstance(releases, list)
         if each and len(self._rows) > len(self.records_):
             return self._about(np.arange(len(self.records_)))._guesses(releases, rows)
-        guesses, smooth = self._interpolated(self._scores(releases, rows))
+        scores, between = np.split(self._scores(releases, rows), [N_NODES], axis=2)
+        smooth = is_smooth(scores, between)
+        guesses = self._likeliest(np.where(smooth[:, :, None], scores, 0.0))
         if each:
             if smooth.all():
                 return guesses
@@ -422,15 +424,6 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             found = self._of_grid(self._asked(model, known, *self._grid_queries(raw=raw)))
             guesses[k] = np.where(steps, found, guesses[k])
         return self._not_worse(guesses)[:, : len(self.records_)]
-
-    def _interpolated(self, scores: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Guesses from scores at the nodes and those held out, and whether they are smooth.
-
-        Shapes: ``scores`` (n_releases, n_rows, ...); returns (n_releases, n_rows) each.
-        """
-        nodes, smooth = scores[:, :, :N_NODES], is_smooth(*np.split(scores, [N_NODES], axis=2))
-        nodes = np.where(smooth[:, :, None], nodes, 0.0)
-        return self._likeliest(nodes), smooth
 
     def _of_grid(self, scores: FloatArray) -> FloatArray:
         """Guesses (..., n_rows) from scores (..., n_rows, n_points) at the points of the grid."""
@@ -457,7 +450,7 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             return self._on_grid[raw]
         blocks = list(self._queries(self._raw[0], self._grid.T))
         if not raw:
-            blocks = [preprocessed(self._model, query) for query in blocks]
+            blocks = [self._model.transform(query) for query in blocks]
         if sum(int(np.prod(block.shape)) for block in blocks) <= _KEPT:
             self._on_grid[raw] = blocks
         return blocks
@@ -493,17 +486,6 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             f"criterion={self.criterion!r} puts the candidate values in an order, and gives them "
             "no probabilities. Use criterion='proba' for the posterior."
         )
-
-
-def evenly(rows: IntArray, count: int) -> IntArray:
-    """At most so many of some records, evenly spaced."""
-    return rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(np.intp)]
-
-
-def preprocessed(model: PublicModel, query: Any) -> Any:
-    """Preprocess raw records, whose columns may be in any order."""
-    steps = model.preprocessing
-    return query if steps is None else steps.transform(select_columns(steps, query))
 
 
 def check_categories(table: Any, secret: Secret) -> None:
@@ -685,19 +667,6 @@ def _log_curve(curve: Any, margins: FloatArray) -> FloatArray:
     if decisions.ndim == 1:
         decisions = np.column_stack([np.zeros(len(decisions)), decisions])
     return np.asarray(log_softmax(decisions, axis=1))
-
-
-def numbers_of(y: Array) -> FloatArray:
-    """Targets of a regression as floats; strings of digits are none."""
-    strings = y.dtype.kind in "USmM" or (
-        y.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in y)
-    )
-    if strings:
-        raise TypeError(
-            f"The targets of a regression must be numbers; got dtype {y.dtype}. "
-            "Convert them, or attack a classifier."
-        )
-    return check_numbers("y", y, finite=True)
 
 
 def gaussian_scores(y: FloatArray, known: Array, own: Array, targets: Array) -> FloatArray:

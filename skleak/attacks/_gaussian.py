@@ -507,7 +507,7 @@ class GaussianLinearMembership(ConfidentialMixin, NoMetadataRequests, BaseEstima
         Returns
         -------
         lower : float
-            From the generalisation gap and the tail of the squared error ([BIL23] theorem 4, in the
+            From the generalization gap and the tail of the squared error ([BIL23] theorem 4, in the
             sharper form of `skleak.bounds.membership_lower_bound_exponential`).
         upper : float
             From the mutual information ([BIL23] theorem 5).

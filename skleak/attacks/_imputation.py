@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.optimize import minimize, nnls
@@ -15,6 +15,7 @@ from skleak.adversary.knowledge import (
     Secret,
     any_secret,
     column_names,
+    evenly,
     folds,
     means_of_others,
     store_parameters,
@@ -22,11 +23,10 @@ from skleak.adversary.knowledge import (
 from skleak.adversary.models import check_each, count_releases
 from skleak.adversary.numbers import number_prior
 from skleak.attacks._attribute import AttributeAttack, has_posterior
-from skleak.attacks._black_box import BlackBoxAttributeInference, evenly, preprocessed
+from skleak.attacks._black_box import BlackBoxAttributeInference
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._predictions import classifies
 from skleak.utils._records import is_target
-from skleak.utils._sklearn_compat import HasMethods
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -205,11 +205,6 @@ class ImputationAttack(_Baseline):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in AttributeAttack._parameter_constraints.items() if k != "prior"},
-        "classifier": [HasMethods(["fit", "predict"]), None],
-    }
-
     _games = "each"
 
     def __init__(
@@ -303,12 +298,6 @@ class CombinedAttributeInference(AttributeAttack):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in AttributeAttack._parameter_constraints.items() if k != "prior"},
-        "estimator": [HasMethods("fit")],
-        "classifier": [HasMethods(["fit", "predict"]), None],
-    }
-
     _games = "all"
     _takes_persons = False
 
@@ -352,7 +341,7 @@ class CombinedAttributeInference(AttributeAttack):
         if self._refers:
             given = {"any_covariance": True, "weights": weights}
             box._model = PublicModel.of(self.estimator, table, y, **given)
-            box._encoded = [preprocessed(box._model, query) for query in box._raw]
+            box._encoded = [box._model.transform(query) for query in box._raw]
         if self.numeric_:
             self._impute_numbers(everyone, asked)
         else:

@@ -132,7 +132,7 @@ class MissingGradient:
         """
         n, own = len(objective.y), (targets, np.arange(len(targets)))
         weight = weights_of(objective, targets)[:, None]
-        a = _predictors(objective, w)
+        a = objective.predictor(w.T)
         residuals = objective.weights[:, None] * objective.loss.residual(a, objective.y[:, None])
         residuals[own] = 0.0
         total = objective.total * objective.penalty
@@ -143,7 +143,7 @@ class MissingGradient:
             curvature[own] = 0.0
 
             def once(v: FloatArray) -> FloatArray:
-                along = curvature * _predictors(objective, v)
+                along = curvature * objective.predictor(v.T)
                 return (_transpose_products(objective, along) + total * v) / weight
 
             w_pen, e = w.copy(), np.zeros_like(w)
@@ -154,13 +154,6 @@ class MissingGradient:
         low, high = widened(a.min(axis=0), a.max(axis=0))
         y = objective.y[targets]
         return cls(objective.loss, w, y, gradient, image_w, image_e, low, high)
-
-
-def _predictors(objective: Objective, w: FloatArray) -> FloatArray:
-    """``x~_i . w_k``, of shape (n, n_releases)."""
-    d = objective.X.shape[1]
-    linear = np.asarray(objective.X @ w[:, :d].T)
-    return linear + w[:, d] if objective.fit_intercept else linear
 
 
 def _transpose_products(objective: Objective, values: FloatArray) -> FloatArray:
@@ -179,8 +172,10 @@ def _images(
 ) -> tuple[FloatArray, FloatArray]:
     """``H S H [w_pen, 0]`` and ``H S H [0, 1]`` for every target; see `MissingGradient`."""
     weight = weights_of(objective, targets)[:, None]
-    hessian = _hessian(objective, a)
-    own = weight * objective.loss.curvature(a)[targets, None]
+    table, curvature = augment(dense_table(objective.X), True), objective.loss.curvature(a)
+    hessian = table.T @ ((objective.weights * curvature)[:, None] * table)
+    hessian[np.diag_indices_from(hessian)] += objective.total * objective.penalty
+    own = weight * curvature[targets, None]
 
     def image(v: FloatArray) -> FloatArray:
         """``(H - k x x^T) S (H - k x x^T) v / weight^2`` for every target."""
@@ -190,15 +185,6 @@ def _images(
         return (middle @ hessian - own * along * x) / weight**2
 
     return image(np.append(w[:-1], 0.0)), image(np.eye(len(w))[-1])
-
-
-def _hessian(objective: Objective, a: FloatArray) -> FloatArray:
-    """Return the unnormalised Hessian at predictors ``a`` (n,), of shape (p, p)."""
-    x = augment(dense_table(objective.X), True)
-    weights = objective.weights * objective.loss.curvature(a)
-    hessian = x.T @ (weights[:, None] * x)
-    hessian[np.diag_indices_from(hessian)] += objective.total * objective.penalty
-    return hessian
 
 
 _LIKELIEST_GRID = 64
@@ -351,7 +337,7 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
     """Guess an attribute from a reconstructed record: the attack of [BCH22] on one column.
 
     The adversary knows every other record, the target `y` and how the model is trained, but
-    neither the noise nor a prior. The gradients of all records sum to zero at the minimiser: what
+    neither the noise nor a prior. The gradients of all records sum to zero at the minimizer: what
     the others leave over at the released parameters is the target's own, and gives its record as
     in `InformedReconstruction`. The guess is the candidate value whose preprocessed row is closest
     to it ([FANO23] 6.2).
@@ -415,7 +401,7 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in AttributeAttack._parameter_constraints.items() if k != "prior"},
+        **AttributeAttack._parameter_constraints,
         "estimator": [HasMethods(["fit", "get_params"])],
     }
 
@@ -533,9 +519,9 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
 
 
 class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):
-    """Reconstruct whole records from one release: the generalised-linear attack of [BCH22].
+    """Reconstruct whole records from one release: the generalized-linear attack of [BCH22].
 
-    At the minimiser all gradients sum to zero. The adversary knows all other records, hence the
+    At the minimizer all gradients sum to zero. The adversary knows all other records, hence the
     sum of their gradients at the released parameters, and what is missing is the target's own:
     ``r x~`` with ``x~ = [x, 1]`` and ``r`` the derivative of its loss. The last entry, of the
     intercept, is ``r`` itself, and the others divided by it are the record.
@@ -709,12 +695,12 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
         if self.bounds is None:
             return None
         if isinstance(self.bounds, str):
-            values, rows = dense_table(plain_table(X)), self.records_
+            values = dense_table(plain_table(X))
             if not self._known_target:
                 values = np.column_stack([values, y])
-            if of_reference:  # all but one more than there are
-                values, rows = np.vstack([values, values[:1]]), np.full(len(rows), len(values))
-            low, high = (end[rows] for end in range_of_others(values))
+            if of_reference:
+                return widened(values.min(axis=0), values.max(axis=0))
+            low, high = (end[self.records_] for end in range_of_others(values))
             return low, high
         ends = [np.asarray(end, dtype=np.float64) for end in self.bounds]
         shapes = {(), (self.n_reconstructed_,)}

@@ -392,7 +392,7 @@ def _with_and_without(
     if len(lost):
         some = ", ".join(map(str, lost[:5].tolist())) + (", ..." if len(lost) > 5 else "")
         raise AttackNotApplicableError(
-            f"Without some record ({len(lost)} of them: {some}) no unique minimiser of the "
+            f"Without some record ({len(lost)} of them: {some}) no unique minimizer of the "
             "training objective could be reached: what would have been released then is not "
             "defined. Pass an estimator with a larger `alpha`, or leave these records out of "
             "`records`."
@@ -525,7 +525,7 @@ class RobustMembershipInference(ShadowAttack):
         asked = np.concatenate([self.records_, others])
         self._shadows = self._train(candidates, reference, asked, offline=offline)
         own = None if self.interpolation == "auto" else float(self.interpolation)
-        self._likelihoods = LikelihoodRatios.of(*self._shadows, self._probabilistic, own)
+        self._likelihoods = LikelihoodRatios(*self._shadows, self._probabilistic, own)
         self.interpolation_ = self._likelihoods.interpolation
         self.usual_likelihoods_ = self._likelihoods.usual[: len(self.records_)]
         self._gamma, self._prior = float(self.gamma), float(self.prior)

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -42,7 +41,7 @@ from skleak.utils._sklearn_compat import (
     StrOptions,
     fit_context,
 )
-from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray, RandomState
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
 _LARGEST_SEED = 2**31 - 1
 # Keeps a rate of k of n non-members from counting as more than k / n.
@@ -291,7 +290,7 @@ class MembershipInference(MembershipAttack):
     -----
     Calibration assumes reference records from the population of non-members that the model has
     never seen: exchangeable with a non-member, they bound its false alarm by ``k / (m + 1)``, k =
-    ``floor(prior (m + 1))`` of m references. It does not maximise the accuracy. The advantage over
+    ``floor(prior (m + 1))`` of m references. It does not maximize the accuracy. The advantage over
     guessing is ``(score - best) / (1 - best)`` with ``best = max(prior, 1 - prior)``. An average
     hides the few records that are exposed: look at `true_positive_rate` at a small false positive
     rate, too.
@@ -430,14 +429,6 @@ class MembershipInference(MembershipAttack):
 class ShadowAttack(MembershipAttack):
     """An attack that trains models of its own like the one under attack."""
 
-    estimator: Any
-    n_shadow_models: int
-    prior: float
-    records: Any
-    n_jobs: int | None
-    verbose: int
-    random_state: RandomState
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "get_params"])],
         "prior": [Interval(Real, 0, 1, closed="neither")],
@@ -480,8 +471,8 @@ class ShadowAttack(MembershipAttack):
         strata = known.y if self._probabilistic else None
         halves = balanced_halves(strata, len(known.y), self.n_shadow_models, first)
         self._asked, self._statistic = everyone.at(rows), getattr(self, "statistic", None)
-        models = ShadowModels(template, known, self._asked, self._statistic)
-        scores = models.scores(halves, generators, n_jobs=self.n_jobs, verbose=self.verbose)
+        trained = template, known, self._asked, self._statistic, halves, generators
+        scores = shadow_scores(*trained, n_jobs=self.n_jobs, verbose=self.verbose)
         if offline:  # no candidate was trained on
             halves = np.hstack([np.zeros((len(halves), n), dtype=bool), halves])
         return scores, halves[:, rows]
@@ -535,47 +526,39 @@ def balanced_halves(
     return halves
 
 
-@dataclass(frozen=True)
-class ShadowModels:
-    """Models like the one under attack, each trained on a half of some records. Confidential."""
+def shadow_scores(
+    template: Any,
+    records: Records,
+    asked: Records,
+    statistic: RecordScores | None,
+    halves: BoolArray,
+    generators: Sequence[np.random.Generator],
+    *,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> FloatArray:
+    """Train a model on each half of some records, and keep its scores of those asked about.
 
-    template: Any
-    records: Records
-    asked: Records  # of whom scores are kept
-    statistic: RecordScores | None
+    Shapes: ``halves`` (n_models, n); returns (n_models, n_asked): the same for every `n_jobs`.
+    """
 
-    def scores(
-        self,
-        halves: BoolArray,
-        generators: Sequence[np.random.Generator],
-        *,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> FloatArray:
-        """Train shadow models, ask each about the targets, and keep the scores alone.
-
-        Shapes: ``halves`` (n_models, n); returns (n_models, n_targets): the same for every
-        `n_jobs`.
-        """
-        pairs = zip(halves, generators, strict=True)
-        found = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(self._scores_of_one)(half, generator) for half, generator in pairs
-        )
-        with tqdm(found, total=len(halves), desc="shadow models", disable=verbose <= 0) as bar:
-            return np.stack(list(bar))
-
-    def _scores_of_one(self, half: BoolArray, generator: np.random.Generator) -> FloatArray:
-        """Train a shadow model on some of the records, and keep its scores of those asked."""
-        own = self.records.at(np.flatnonzero(half))
-        model = seeded(self.template, lambda n: generator.integers(_LARGEST_SEED, size=n))
+    def scores_of_one(half: BoolArray, generator: np.random.Generator) -> FloatArray:
+        own = records.at(np.flatnonzero(half))
+        model = seeded(template, lambda n: generator.integers(_LARGEST_SEED, size=n))
         try:
             model.fit(own.X, own.y, **weight_argument(model, own.weights))
-            return record_scores(model, self.asked.X, self.asked.y, self.statistic, strict=False)
+            return record_scores(model, asked.X, asked.y, statistic, strict=False)
         except AttackNotApplicableError:
             raise
         except ValueError as error:
             raise ValueError(
-                f"A shadow model trained on {len(own.y)} of the {len(self.records.y)} records "
+                f"A shadow model trained on {len(own.y)} of the {len(records.y)} records "
                 f"failed: {error} Shadow models see half of the records: pass more of them "
                 "(`X_reference`), and preprocessing that takes categories it has not seen."
             ) from error
+
+    found = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(scores_of_one)(*pair) for pair in zip(halves, generators, strict=True)
+    )
+    with tqdm(found, total=len(halves), desc="shadow models", disable=verbose <= 0) as bar:
+        return np.stack(list(bar))

@@ -441,12 +441,6 @@ class PosteriorMeanReconstruction(WhiteBoxAttributeInference):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        name: wanted
-        for name, wanted in WhiteBoxAttributeInference._parameter_constraints.items()
-        if name != "values"
-    }
-
     # A number has no candidate values.
     values = None
     _density: NumberPrior

@@ -28,7 +28,6 @@ from skleak.adversary.hypotheses import (
 from skleak.adversary.knowledge import (
     as_table,
     column_names,
-    imputing_once,
     raw_column,
     store_parameters,
     without_attribute,
@@ -177,7 +176,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
             entropy = make_generator(self.random_state).integers(0, 2**32, size=4).tolist()
             mark = {} if self.checkpoint is None else fingerprint(self, task)
             store = Checkpoint(self.checkpoint, entropy, mark)
-            with progress.part("game"), store.watching(verbose=self.verbose), imputing_once():
+            with progress.part("game"), store.watching(verbose=self.verbose):
                 game = self._game(task, store.entropy)
                 game.prepare(store.entropy)
             try:

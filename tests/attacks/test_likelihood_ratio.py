@@ -448,7 +448,7 @@ def test_a_record_without_which_there_is_no_model(estimator, rng):
         # One record of its own column is separated; with one class left there is no intercept.
         X, y, model = X[:, :2], np.where(np.arange(60) == 9, "yes", "no"), estimator(0.0)
     attack = LikelihoodRatioMembership(model)
-    with pytest.raises(AttackNotApplicableError, match=r"no unique minimiser"):
+    with pytest.raises(AttackNotApplicableError, match=r"no unique minimizer"):
         attack.fit(X, y)
     attack.set_params(records=[0, 1, 2]).fit(X, y)
     np.testing.assert_allclose(

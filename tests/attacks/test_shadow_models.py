@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skleak.accounting import LeakageLedger
 from skleak.adversary.records import Records
 from skleak.attacks import LikelihoodRatioMembership
-from skleak.attacks._membership import ShadowModels, balanced_halves
+from skleak.attacks._membership import balanced_halves, shadow_scores
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.utils._arguments import seeded
@@ -47,7 +47,7 @@ def scores_of(template, X, y, n_models=6, seed=0, **options):
     rng = np.random.default_rng(seed)
     halves = balanced_halves(y, len(y), n_models, rng)
     known = Records(X, y)
-    return ShadowModels(template, known, known, None).scores(halves, rng.spawn(n_models), **options)
+    return shadow_scores(template, known, known, None, halves, rng.spawn(n_models), **options)
 
 
 # Training sets
@@ -88,7 +88,7 @@ def test_models_are_trained_on_their_half(rng):
     X, y = np.arange(12.0)[:, None], np.zeros(12)
     halves = balanced_halves(None, 12, 6, rng)
     known, asked = Records(X, y), Records(X[3:7], y[3:7])
-    scores = ShadowModels(Memory(), known, asked, None).scores(halves, rng.spawn(6))
+    scores = shadow_scores(Memory(), known, asked, None, halves, rng.spawn(6))
     np.testing.assert_array_equal(-scores, halves[:, 3:7])
 
 
@@ -113,7 +113,7 @@ def test_a_weight_of_two_is_two_copies_of_one_person(model, rng):
     copies = np.repeat(np.arange(30), weights)
     asked, known = Records(X, y), Records(X, y, weights.astype(float))
     one, other = (
-        ShadowModels(model, records, asked, None).scores(own, np.random.default_rng(0).spawn(6))
+        shadow_scores(model, records, asked, None, own, np.random.default_rng(0).spawn(6))
         for records, own in ((known, halves), (asked.at(copies), halves[:, copies]))
     )
     np.testing.assert_allclose(one, other, atol=1e-10)
@@ -152,7 +152,7 @@ def test_private_models_draw_fresh_noise(seed, rng):
     model = PrivateLinearRegression(5.0, random_state=seed)
     halves = np.tile(np.arange(60) < 30, (200, 1))
     known = Records(X, target)
-    scores = ShadowModels(model, known, known, None).scores(halves, rng.spawn(200))
+    scores = shadow_scores(model, known, known, None, halves, rng.spawn(200))
     expected = 5.0 * np.sqrt((X**2).sum(axis=1) + 1.0)
     ratio = scores.std(axis=0, ddof=1) / expected
     assert abs(np.median(ratio) - 1.0) < 0.1
@@ -233,7 +233,7 @@ def test_a_label_that_a_model_has_not_seen(rng):
     halves = balanced_halves(y, 21, 8, rng)
     template, generators, known = LogisticRegression(), rng.spawn(8), Records(X, y)
     for asked in (np.arange(21), [20]):
-        scores = ShadowModels(template, known, known.at(asked), None).scores(halves, generators)
+        scores = shadow_scores(template, known, known.at(asked), None, halves, generators)
         np.testing.assert_array_equal(np.isneginf(scores[:, -1]), ~halves[:, 20])
 
 

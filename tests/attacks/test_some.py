@@ -114,24 +114,17 @@ def test_quantities_frames_and_sparse_tables(make_table, make_pipe, rng):
 
 
 @pytest.mark.parametrize("model", [PrivateLogisticRegression(0.1), LogisticRegression(), Offset()])
-def test_models_on_their_tables_answer_as_models_on_the_records(model, rng, monkeypatch):
+def test_models_on_their_tables_answer_as_models_on_the_records(model, rng):
     X = pd.DataFrame(rng.normal(size=(50, 3)), columns=list("abc"))
     y = rng.integers(0, 3, size=50)
     shell = Shell.fit(PublicModel.of(model, X, y, any_covariance=True), X, y)
     parameters = rng.normal(size=(7, shell.n_parameters))
-    # Beyond all doubles: only the model itself can say what it makes of that.
-    parameters[3] = 1e308
-    monkeypatch.setattr("skleak.adversary.models._PREDICTORS", 2 * 3 * 50)
     pairs = list(shell.models_on(X, parameters))
     whole = list(shell.models_with(parameters))
     assert len(pairs) == len(whole) == 7
-    for r, ((one, table), other) in enumerate(zip(pairs, whole, strict=True)):
-        if r == 3 or isinstance(model, Offset):
-            assert table is X
-            continue
+    for (one, table), other in zip(pairs, whole, strict=True):
+        assert (table is X) == isinstance(model, Offset)
         np.testing.assert_array_equal(one.predict(table), other.predict(X))
-        answers = one.decision_function(table), other.decision_function(X)
-        np.testing.assert_allclose(*answers, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["frame", "array", "sparse"])

@@ -176,7 +176,7 @@ def robust_shares(statistic: FloatArray, member: Array, *, residuals: bool = Fal
     shares = np.zeros(statistic.shape)
     for release in range(len(statistic) if len(statistic) >= FEWEST_RELEASES else 0):
         others = np.arange(len(statistic)) != release
-        known = LikelihoodRatios.of(statistic[others], member[others], not residuals)
+        known = LikelihoodRatios(statistic[others], member[others], not residuals)
         ratios = known.under(statistic[release])
         shares[release] = dominated_shares(ratios, ratios, _GAMMA)
     return shares
