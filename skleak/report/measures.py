@@ -8,7 +8,6 @@ those of rare values. Where records lie plays no part: of a block of them the fe
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any, Self
@@ -38,7 +37,7 @@ from skleak.influence.state import FitState, RecordBatch
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import Blocks, dense, is_large
 from skleak.utils._geometry import gained, pair_success, success_even_odds, true_positives
-from skleak.utils._records import TARGET, Persons, feature_labels
+from skleak.utils._records import TARGET, Persons
 from skleak.utils._summaries import Largest, Moments, fetched
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
 
@@ -48,9 +47,6 @@ LIMIT = 0.05
 MUCH = 0.5
 # Values that fewer records have than this share give away who has them.
 RARE = 0.05
-# Two values that lie further apart than this are told apart 97.7 times in 100: the noise protects
-# nobody.
-UNPROTECTED = 4.0
 
 # Multiplications and additions that exact encodings of a report may take.
 MOST_WORK = 1e10
@@ -64,12 +60,8 @@ _ROUND_OFF = 1e-13
 _N_NODES, _STEP = 7, 0.01
 # Rows that mostly tell that a column has many values.
 _LOOK = 512
-# Columns that a release solves for, and records of each: the rest is one Newton step away.
-_N_COLUMNS, _N_RECORDS = 3, 3
 # Entries of the table of changed records of columns that are solved for together: 8 MB.
 _TOGETHER = 1 << 20
-# What values without a minimiser, or beyond the reach of doubles, end in.
-_NOT_COMPUTABLE = (ValueError, ArithmeticError)
 
 ESTIMATED = "by one Newton step: there are too many records to solve for each"
 FIRST_ORDER = "to first order: a change of this kind has no exact answer under a reweighting"
@@ -523,21 +515,23 @@ class Separator:
         """
         state, d = self.state, self.state.n_features
         apart = self.batch.persons is not None or state.balanced is not None
-        together: dict[tuple[int, int], list[int]] = {}
+        groups: dict[Any, list[int]] = {}
         filled, found = Counter[int](), dict[int, FloatArray]()
         for k, (unknown, which, values) in enumerate(requests):
             n_values = values.shape[-2]
             entries = len(which) * n_values * d
-            if apart or unknown.columns is None or entries > _TOGETHER:
-                found[k] = self._points_of(unknown, which, values)
-                continue
-            together.setdefault((n_values, filled[n_values] // _TOGETHER), []).append(k)
-            filled[n_values] += entries
-        for (n_values, _), members in together.items():
+            alone = apart or unknown.columns is None or entries > _TOGETHER
+            group = k if alone else (n_values, filled[n_values] // _TOGETHER)
+            groups.setdefault(group, []).append(k)
+            filled[n_values] += 0 if alone else entries
+        for members in groups.values():
             some = [requests[k] for k in members]
+            if len(some) == 1:
+                found[members[0]] = self._points_of(*some[0])
+                continue
             rows = self.rows[np.concatenate([which for _, which, _ in some])]
             X, ends = dense(state.objective.X[rows]), np.cumsum([len(one[1]) for one in some])
-            table = np.repeat(X[:, None], n_values, axis=1)
+            table = np.repeat(X[:, None], some[0][2].shape[-2], axis=1)
             for part, (unknown, _, values) in zip(np.split(table, ends[:-1]), some, strict=True):
                 part[:, :, unknown.columns] = values
             points = self._encoded(X, rows, np.arange(d), table, rows)
@@ -786,48 +780,3 @@ def _normal(mean: float, sd: float) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights of an expectation over a normal law, (m,) each."""
     nodes, weights = _gauss_hermite(_N_NODES)
     return mean + sd * nodes, weights / weights.sum()
-
-
-def unprotected_column(state: FitState) -> tuple[str, float] | None:
-    """Column of few values of which some record has two that lie too far apart, and how far.
-
-    In noise units. None where there is none, without noise, and where no distance is known: a
-    release does not fail for what cannot be computed.
-    """
-    if not (state.converged and state.noise_scale > 0.0):
-        return None
-    found = None
-    with suppress(*_NOT_COMPUTABLE), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = state.once(_farthest)
-    if found is None or not found[1] > UNPROTECTED * state.noise_scale:
-        return None
-    return found[0], found[1] / state.noise_scale
-
-
-def _farthest(state: FitState) -> tuple[str, float] | None:
-    """Column of few values whose values lie furthest apart, and how far at unit noise."""
-    d, batch, rows = state.n_features, state.training, np.arange(len(state.objective.y))
-    work = 0.0
-    if state.persons is not None:  # what they are estimated at says little
-        batch, rows = state.by_person(state.persons), state.persons.first
-        work = MOST_WORK / _N_COLUMNS
-    separator = Separator(state.at_noise(1.0), batch, rows, work, fewest=_N_RECORDS)
-    blocks = [np.array([j]) for j in range(d)]
-    every = unknowns(state, blocks, feature_labels(state.feature_names, d))
-    few = [one for one in every if one.values is not None and len(one.values) > 1]
-    if not few:
-        return None
-    first = np.array([separator.estimate(one) for one in few])
-
-    def measured(one: Unknown) -> float:
-        with suppress(*_NOT_COMPUTABLE):
-            found = separator.measure(one)
-            distance = np.nan_to_num(found.distance, nan=0.0, posinf=np.inf)
-            return float(np.max(distance, where=found.exact | ~np.any(found.exact), initial=0.0))
-        return 0.0
-
-    some = np.argsort(-first, kind="stable")[:_N_COLUMNS]
-    distances = [measured(few[k]) for k in some.tolist()]
-    place = int(np.argmax(distances))
-    return few[int(some[place])].name, distances[place]
