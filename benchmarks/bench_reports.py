@@ -5,15 +5,14 @@ The report without text and page. The largest distance between two values is che
 
 import sys
 import time
+import tracemalloc
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from _common import (
     exit_status,
-    in_fresh_process,
     parse_options,
-    peak_memory,
     print_table,
     ratio_and_range,
     synthetic,
@@ -80,13 +79,15 @@ def largest_error(case, X, y, report):
     return abs(first["distance"] / expected - 1.0)
 
 
-def peaks(case):
-    """Peak memory in GB before a report and after it, and the size of the data."""
+def more_memory(case):
+    """Peak of what a report allocates, and the size of the data, in MB."""
     X, y = synthetic(case.n, case.d)
     model = fitted(case, X, y)
-    before = peak_memory()
+    tracemalloc.start()
     model.leakage_report()
-    return before, peak_memory(), X.nbytes / 1e9
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return X.nbytes / 1e6, peak / 1e6
 
 
 def main():
@@ -101,10 +102,9 @@ def main():
     print_table("CPU time of a leakage report, with its fit", HEADER, rows)
     lines = []
     for case in large:
-        before, after, size = in_fresh_process(peaks, case)
-        cells = (f"{1e3 * each:.0f}" for each in (size, before, after))
-        lines.append([str(case), *cells, f"{(after - before) / size:.2f}"])
-    header = ["records, loss", "data MB", "peak before MB", "peak after MB", "more / data"]
+        size, peak = more_memory(case)
+        lines.append([str(case), f"{size:.1f}", f"{peak:.1f}", f"{peak / size:.2f}"])
+    header = ["records, loss", "data MB", "peak of the report MB", "peak / data"]
     print_table("Peak memory of a leakage report", header, lines)
     pairs = zip(cases, errors, strict=True)
     return exit_status([f"{case}: error {error:.1e}" for case, error in pairs if error > CLOSE])
