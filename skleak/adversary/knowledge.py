@@ -635,12 +635,18 @@ def spread_left(table: Any, y: Any = None) -> FloatArray:
     if names.shape[1]:
         one_hot = OneHotEncoder(min_frequency=2, sparse_output=False).fit_transform(names)
         encoded = np.hstack([encoded, one_hot - one_hot.mean(axis=0)])
+    found = np.ones(frame.shape[1])
+    left = standardized_spread_left(encoded)[: numbers.shape[1]]
+    found[frame.columns.get_indexer(numbers.columns)] = left
+    return found
+
+
+def standardized_spread_left(encoded: FloatArray) -> FloatArray:
+    """Share of the spread that is left of every column, which has mean 0 and spread 1, (k,)."""
     n, k = encoded.shape
     inverse = np.linalg.inv(encoded.T @ encoded + np.eye(k))
     own = inverse.diagonal()
     seen = own - (inverse**2).sum(axis=1)
     freedom = n - 1 - (k - inverse.trace()) + seen / own
     left = np.sqrt(n * np.maximum(seen, 0.0)) / own / np.maximum(freedom, _NARROWEST)
-    found = np.ones(frame.shape[1])
-    found[frame.columns.get_indexer(numbers.columns)] = left[: numbers.shape[1]]
-    return np.clip(found, _NARROWEST, 1.0)
+    return np.clip(left, _NARROWEST, 1.0)

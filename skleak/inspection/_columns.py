@@ -441,12 +441,6 @@ class Cells:
         every = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
         return cls(*(one[order] for one in every))
 
-    @classmethod
-    def of_values(cls, distance: FloatArray, from_own: FloatArray, note: str) -> "Cells":
-        """Leakage of a column of few values, one note for all records."""
-        n = len(distance)
-        return cls(np.full(n, np.nan), distance, from_own, describe(n, (True, note)))
-
 
 def describe(before: int | Array, *masked: tuple[BoolArray | bool, str]) -> Array:
     """Return notes, after those of n records or none, each of those in its mask, of shape (n,)."""

@@ -48,6 +48,7 @@ from skleak.inspection._pipeline import Inspected, encodings, other_rows, separa
 from skleak.inspection._slopes import STEP, Movements, Slopes, Worst, person_blocks, slopes
 from skleak.utils._blocks import row_blocks
 from skleak.utils._records import Persons
+from skleak.utils._sklearn_compat import input_positions
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 KINK = "the preprocessing has a kink at this value: the larger of both slopes is taken"
@@ -98,7 +99,8 @@ class HeldBlock:
         if unknown.is_number:
             return self._numbers(unknown)
         apart = separations(self.data.state, self.encodings(unknown))
-        return Cells.of_values(*apart, unknown.note)
+        notes = describe(len(self.persons), (True, unknown.note))
+        return Cells(np.full(len(notes), np.nan), *apart, notes)
 
     def encodings(self, unknown: Unknown) -> FloatArray:
         """Minimizers with each of the values of few, of shape (n_persons, n_values, p)."""
@@ -437,7 +439,7 @@ def _side_by_side(
         raise NotKnown("ColumnTransformer with weights")
     found = []
     for name, step, columns in transformer.transformers_:
-        inputs = transformer._transformer_to_input_indices[name]
+        inputs = input_positions(transformer, name)
         own = [replace(p, place=inputs.index(p.place)) for p in paths if p.place in inputs]
         if not own or (isinstance(step, str) and step == "drop"):
             continue
@@ -505,9 +507,11 @@ def _paths(data: Inspected, column: Unknown) -> list[Path] | None:
     return None if len(other) else paths
 
 
-def learns_nothing_of(data: Inspected, columns: Sequence[Unknown]) -> bool:
-    """Tell that no transformer learns from what a record has in some columns."""
-    every = [_paths(data, column) for column in columns]
+def learns_nothing_of(data: Inspected, unknown: Unknown) -> bool:
+    """Tell that no transformer learns from what a record has in some columns, or as its target."""
+    if unknown.is_target:
+        return not data.looks_at_targets()
+    every = [_paths(data, column) for column in unknown.parts]
     return all(paths is not None and not any(one.steps for one in paths) for paths in every)
 
 
@@ -542,9 +546,10 @@ class Learned:
                 paths[k] = index, replace(path, sums=(sums[k], *path.sums))
         return cls(data, frozenset(known), paths)
 
-    def covers(self, columns: Sequence[Unknown]) -> bool:
-        """Return True if all that was learned from some columns is known."""
-        return self.columns.issuperset(column.index for column in columns)
+    def covers(self, unknown: Unknown) -> bool:
+        """Return True for numbers of which all that was learned is known in closed form."""
+        numbers = unknown.is_number and not unknown.is_target
+        return numbers and self.columns.issuperset(part.index for part in unknown.parts)
 
     def slopes(self, column: Unknown, held: HeldBlock) -> Slopes:
         """Return the derivatives of the final parameters in a number of some records, (b, p) each.

@@ -90,13 +90,6 @@ NO_REFIT = "no distances: they need refits of the record, which has to be named 
 REFITTED = "by refits of the pipeline"
 
 
-def affordable(data: Inspected, unknown: Sequence[Unknown]) -> IntArray:
-    """Choose records to measure where none are named: all, or the most exposed and some more."""
-    n = len(data.y)
-    values = sum(3 if one.is_number else int(one.n_values) for one in unknown)
-    return _exposed_and_others(data, np.arange(n), most_records(data.state, n, values), unknown)
-
-
 def _exposed_and_others(
     data: Inspected, rows: IntArray, most: int, unknown: Sequence[Unknown]
 ) -> IntArray:
@@ -154,24 +147,13 @@ def _to_refit(
 
 def _fits(data: Inspected, one: Unknown, learned: Learned) -> int:
     """Fits of the pipeline that one record takes."""
-    if _learns_nothing(data, one):
+    if learns_nothing_of(data, one):
         return 0
     if not one.is_number:
         return int(one.n_values)
-    if _closes(learned, one):
+    if learned.covers(one):
         return 3
     return 3 + _FITS_SLOPE * max(len(one.parts), 1)
-
-
-def _learns_nothing(data: Inspected, unknown: Unknown) -> bool:
-    if unknown.is_target:
-        return not data.looks_at_targets()
-    return learns_nothing_of(data, unknown.parts)
-
-
-def _closes(learned: Learned, unknown: Unknown) -> bool:
-    """Return True for numbers of which all that was learned is known in closed form."""
-    return unknown.is_number and not unknown.is_target and learned.covers(unknown.parts)
 
 
 def _refitted(
@@ -187,9 +169,9 @@ def _refitted(
     few = _to_refit(data, rows, each * fits, named, unknown)
     found = []
     for one in unknown:
-        if _learns_nothing(data, one):
+        if learns_nothing_of(data, one):
             found.append((rows, held(data, [one], Persons.single(rows), "")[0]))
-        elif _closes(learned, one):
+        elif learned.covers(one):
             found.append((rows, _closed(learned, one, rows, few)))
         else:
             found.append((few, Refits(data, few).cells(one).noted((True, REFITTED))))
@@ -427,8 +409,12 @@ def ask(
         )
     if whose is not None:
         n, some = len(whose), resolve_records(records, len(data.y))
+    elif some is None and records is None:
+        # All, or the most exposed and some more.
+        values = sum(3 if one.is_number else int(one.n_values) for one in unknown)
+        some = _exposed_and_others(data, np.arange(n), most_records(data.state, n, values), unknown)
     elif some is None:
-        some = affordable(data, unknown) if records is None else resolve_records(records, n)
+        some = resolve_records(records, n)
     chosen = Persons.attacked(whose, some)
     return Question(data, unknown, chosen, n, refit, records is not None, unequal)
 
@@ -757,7 +743,7 @@ class _Separations:
             return 0.0
         most = float(known.max(initial=0.0))
         if unknown.is_target:
-            return self._separator.information(self._target)
+            return self._separator.information([(self._target, None)])[0]
         fixed = not self.asked.refit and not state.noise.reads_data and state.balanced is None
         if not fixed or state.persons is not None or not np.isfinite(most):
             return most**2

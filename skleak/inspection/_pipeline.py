@@ -411,17 +411,12 @@ def _rows_at(
     frame: Any, starts: IntArray, lengths: tuple[int, ...], positions: IntArray
 ) -> pd.DataFrame:
     """Return some rows of a Dask data frame, of ascending positions, in memory."""
-    delayed, parts = dask_module("dask").delayed, frame.to_delayed()
     some = []
-    for part, start, length in zip(parts, starts.tolist(), lengths, strict=True):
+    for part, start, length in zip(frame.to_delayed(), starts.tolist(), lengths, strict=True):
         inside = positions[(positions >= start) & (positions < start + length)] - start
         if len(inside):
-            some.append(delayed(_take)(part, inside))
+            some.append(part.iloc[inside])
     return pd.concat(computed(some))
-
-
-def _take(part: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
-    return part.iloc[rows]
 
 
 def _series_at(

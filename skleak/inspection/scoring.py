@@ -29,6 +29,7 @@ from skleak.metrics import mean_interval
 from skleak.plotting.results import middle_noise
 from skleak.utils._arguments import check_level, check_numbers
 from skleak.utils._records import checked_labels, named, resolve_features, row_labels
+from skleak.utils._sklearn_compat import input_positions, one_hot_widths
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 # Each output is a function of the input in its place alone. Not so all that scikit-learn calls
@@ -62,7 +63,10 @@ def dependence(transformer: Any, n_in: int, n_out: int) -> BoolArray:
     if type(transformer) in _COLUMN_BY_COLUMN and n_in == n_out and plain:
         return np.eye(n_in, dtype=bool)
     if type(transformer) is OneHotEncoder:
-        return _of_levels(transformer, n_in, n_out)
+        # The outputs of each column follow one another, one for each level that is kept apart.
+        widths = one_hot_widths(transformer)
+        if len(widths) == n_in and sum(widths) == n_out:
+            return np.repeat(np.eye(n_in, dtype=bool), widths, axis=1)
     return np.ones((n_in, n_out), dtype=bool)
 
 
@@ -83,17 +87,9 @@ def _of_columns(transformer: ColumnTransformer, n_in: int, n_out: int) -> BoolAr
     for name, part, _ in transformer.transformers_:
         outputs = np.arange(n_out)[transformer.output_indices_[name]]
         if len(outputs):
-            inputs = transformer._transformer_to_input_indices[name]
+            inputs = input_positions(transformer, name)
             moved[np.ix_(inputs, outputs)] = dependence(part, len(inputs), len(outputs))
     return moved
-
-
-def _of_levels(encoder: OneHotEncoder, n_in: int, n_out: int) -> BoolArray:
-    """Let the outputs of each column follow one another, one for each level that is kept apart."""
-    widths = encoder._n_features_outs
-    if len(widths) != n_in or sum(widths) != n_out:
-        return np.ones((n_in, n_out), dtype=bool)
-    return np.repeat(np.eye(n_in, dtype=bool), widths, axis=1)
 
 
 def checked(measures: Mapping[str, npt.ArrayLike]) -> dict[str, FloatArray]:

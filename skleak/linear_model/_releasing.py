@@ -43,8 +43,8 @@ from skleak.report.guarantee import (
     individual_obstacle,
     individual_privacy,
     output_perturbation_guarantee,
+    unprotected_column,
 )
-from skleak.report.measures import unprotected_column
 from skleak.utils._arguments import check_scalar
 from skleak.utils._blocks import Blocks, is_large
 from skleak.utils._confidential import CalibratedNoise

@@ -25,14 +25,6 @@ def counts_success(audit: Any) -> bool:
     return audit.kind in ("categorical", "membership")
 
 
-def exposure_column(audit: Any) -> str:
-    """Return the column of the records by which they are ordered and grouped.
-
-    Returns ``eta``, or ``distance`` for membership.
-    """
-    return "distance" if audit.kind == "membership" else "eta"
-
-
 def middle_noise(audit: Any) -> float:
     """Return the noise scale in the middle of those with records, preferring noise above zero.
 
@@ -44,27 +36,22 @@ def middle_noise(audit: Any) -> float:
     return float(scales[(len(scales) - 1) // 2]) if len(scales) else np.nan
 
 
-def grouped(audit: Any, noise: float, n_groups: int) -> pd.DataFrame:
-    """Return records in groups of rising Fisher information loss ([FIL21] figure 7).
+def grouped(audit: Any, noise: float, risk: str, n_groups: int) -> pd.DataFrame:
+    """Return records in groups of rising risk, a column of the records ([FIL21] figure 7).
 
-    Returns: as of `group_records`: means of ``prior``, ``bayes`` and every ``success_<attack>``,
-    or medians of ``cramer_rao`` and every ``mse_<attack>`` over the error of the prior guess about
-    the same record; of a number over the variance of its prior, and ``share_at_most`` as it is.
-    Without columns that are known of no record.
+    Returns: as of `group_records`: means of ``bayes`` and every ``success_<attack>``, or medians of
+    ``cramer_rao`` and every ``mse_<attack>`` over the error of the prior guess about the same
+    record; of a number over the variance of its prior. Without columns that are known of no record.
     """
     at = audit.records[audit.records["noise_scale"] == noise]
-    guesses = counts_success(audit)
+    known, guesses = at.dropna(axis=1, how="all"), counts_success(audit)
     start, best = ("success_", "bayes") if guesses else ("mse_", "cramer_rao")
-    names = ["share_at_most", best, *(str(name) for name in at if str(name).startswith(start))]
-    values = at[[name for name in names if name in at and at[name].notna().any()]].astype(float)
-    prior = at["prior_variance" if "share_at_most" in values else "prior"].astype(float)
-    if guesses:
-        values.insert(0, "prior", prior)
-    else:
-        errors = [name for name in values if name != "share_at_most"]
-        values[errors] = values[errors].div(prior.where(prior > 0.0), axis=0)
-    eta = at[exposure_column(audit)]
-    return group_records(eta, values, n_groups, "mean" if guesses else "median")
+    names = [name for name in known if name == best or str(name).startswith(start)]
+    values = known[names].astype(float)
+    if not guesses:
+        prior = at["prior_variance" if "share_at_most" in known else "prior"].astype(float)
+        values = values.div(prior.where(prior > 0.0), axis=0)
+    return group_records(at[risk], values, n_groups, "mean" if guesses else "median")
 
 
 def group_records(
@@ -75,9 +62,9 @@ def group_records(
 ) -> pd.DataFrame:
     """Means or medians of groups of equal size by the rank of a loss.
 
-    Shapes: ``eta`` (n_records,); ``values`` (n_records,); returns (n_groups, 4 + n_values): index
-    ``group`` from 1, the least exposed first: ``n_records``, ``eta`` (mean), ``eta_low``,
-    ``eta_high`` and the values, NaN where they are known of no record of a group.
+    Shapes: ``eta`` (n_records,); ``values`` (n_records,); returns (n_groups, 2 + n_values): index
+    ``group`` from 1, the least exposed first: ``n_records``, ``eta`` (mean) and the values, NaN
+    where they are known of no record of a group.
 
     Groups differ in size by one record at most. Tied records are shared out equally among the
     groups they span, so that the order of the records never shows.
@@ -100,8 +87,6 @@ def group_records(
     columns: dict[str, Any] = {
         "n_records": [len(group) for group in groups],
         "eta": [np.mean(ordered[group]) for group in groups],
-        "eta_low": [ordered[group[0]] for group in groups],
-        "eta_high": [ordered[group[-1]] for group in groups],
     }
     typical = _median if statistic == "median" else _mean
     for name, each in values.items():

@@ -6,8 +6,8 @@ those of rare values. Where records lie plays no part: of a block of them the fe
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any, Self
@@ -15,8 +15,14 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import scale
 
-from skleak.adversary.knowledge import MAX_VALUES, is_quantity, spaced_records, spread_left
+from skleak.adversary.knowledge import (
+    MAX_VALUES,
+    is_quantity,
+    spaced_records,
+    standardized_spread_left,
+)
 from skleak.exceptions import NoMinimizerWarning
 from skleak.influence.jacobian import Columns, MultinomialFactor
 from skleak.influence.leakage import leakage_model
@@ -31,7 +37,7 @@ from skleak.influence.state import FitState, RecordBatch
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import Blocks, dense, is_large
 from skleak.utils._geometry import gained, pair_success, success_even_odds, true_positives
-from skleak.utils._records import TARGET, Persons, feature_labels
+from skleak.utils._records import TARGET, Persons
 from skleak.utils._summaries import Largest, Moments, fetched
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
 
@@ -41,9 +47,6 @@ LIMIT = 0.05
 MUCH = 0.5
 # Values that fewer records have than this share give away who has them.
 RARE = 0.05
-# Two values that lie further apart than this are told apart 97.7 times in 100: the noise protects
-# nobody.
-UNPROTECTED = 4.0
 
 # Multiplications and additions that exact encodings of a report may take.
 MOST_WORK = 1e10
@@ -57,10 +60,8 @@ _ROUND_OFF = 1e-13
 _N_NODES, _STEP = 7, 0.01
 # Rows that mostly tell that a column has many values.
 _LOOK = 512
-# Columns that a release solves for, and records of each: the rest is one Newton step away.
-_N_COLUMNS, _N_RECORDS = 3, 3
-# What values without a minimiser, or beyond the reach of doubles, end in.
-_NOT_COMPUTABLE = (ValueError, ArithmeticError)
+# Entries of the table of changed records of columns that are solved for together: 8 MB.
+_TOGETHER = 1 << 20
 
 ESTIMATED = "by one Newton step: there are too many records to solve for each"
 FIRST_ORDER = "to first order: a change of this kind has no exact answer under a reweighting"
@@ -314,8 +315,9 @@ def with_steps(state: FitState, found: Sequence[Unknown]) -> list[Unknown]:
         return list(found)
     objective, rows = state.objective, spaced_records(state.objective.n_records)
     X, y, weight = fetched(rows, objective.X, objective.y, objective.sample_weight)
-    X, y = X[weight > 0.0], y[weight > 0.0]
-    left = np.append(spread_left(X), spread_left(X, y)[-1] if state.private_target else 1.0)
+    table = scale(np.column_stack([X, y])[weight > 0.0])
+    left = standardized_spread_left(table[:, :-1])
+    left = np.append(left, standardized_spread_left(table)[-1] if state.private_target else 1.0)
     place = [-1 if one.columns is None else one.columns[0] for one in found]
     return [
         replace(one, left=float(left[j])) if one.kind == "number" else one
@@ -374,6 +376,10 @@ def attacker(distance: Any, from_own: Any, share: Any) -> dict[str, Any]:
     }
 
 
+# A column, places of some records (b,), and values of it, (m, k) or (b, m, k).
+Request = tuple[Unknown, IntArray, FloatArray]
+
+
 @dataclass(frozen=True)
 class Separator:
     """Some records of a fit, and how far apart their values are."""
@@ -398,7 +404,7 @@ class Separator:
         """Distances between the values of a column of every record, of which few are solved for."""
         position, solved = np.arange(len(self.rows)), None
         if self.state.converged:
-            solved = solve(self, unknown, Leads.of(self, unknown, position), position)
+            solved = solve(self, [unknown], [Leads.of(self, unknown, position)], position)[0]
         return self.put(unknown, solved, position)
 
     def put(self, unknown: Unknown, solved: "Solved | None", position: IntArray) -> Separation:
@@ -489,18 +495,51 @@ class Separator:
         passes = 0.0 if self.state.objective.loss.quadratic else _PASSES * n * p
         return p * p + n_values * (passes + p)
 
-    def solved(self, unknown: Unknown, which: IntArray, values: FloatArray) -> FloatArray:
-        """Exact distances of some records at unit noise, (2, b); infinite where not known."""
-        points = self._points(unknown, which, values)
-        fit = np.broadcast_to(self.state.factor.coefficients, (len(which), 1, points.shape[2]))
-        white = whitened(self.state, np.concatenate([fit, points], axis=1))
-        own = np.linalg.norm(white[:, 1:] - white[:, :1], axis=2).max(axis=1)
-        pair = own if unknown.values is None else largest_distances(white)
-        found = np.stack([pair, own])
-        return np.where(np.isnan(found), np.inf, found)
+    def solved(self, requests: Sequence[Request]) -> list[FloatArray]:
+        """Exact distances of some records at unit noise, (2, b) each; infinite where not known."""
+        found = []
+        for (unknown, which, _), points in zip(requests, self._points(requests), strict=True):
+            fit = self.state.factor.coefficients
+            fit = np.broadcast_to(fit, (len(which), 1, len(fit)))
+            white = whitened(self.state, np.concatenate([fit, points], axis=1))
+            own = np.linalg.norm(white[:, 1:] - white[:, :1], axis=2).max(axis=1)
+            pair = own if unknown.values is None else largest_distances(white)
+            distances = np.stack([pair, own])
+            found.append(np.where(np.isnan(distances), np.inf, distances))
+        return found
 
-    def _points(self, unknown: Unknown, which: IntArray, values: FloatArray) -> FloatArray:
-        """Minimisers of some records at other values, (b, m, p)."""
+    def _points(self, requests: Sequence[Request]) -> list[FloatArray]:
+        """Minimizers of some records at other values, (b, m, p) each.
+
+        Columns are solved for together, as each search over all records has a price of its own.
+        """
+        state, d = self.state, self.state.n_features
+        apart = self.batch.persons is not None or state.balanced is not None
+        groups: dict[Any, list[int]] = {}
+        filled, found = Counter[int](), dict[int, FloatArray]()
+        for k, (unknown, which, values) in enumerate(requests):
+            n_values = values.shape[-2]
+            entries = len(which) * n_values * d
+            alone = apart or unknown.columns is None or entries > _TOGETHER
+            group = k if alone else (n_values, filled[n_values] // _TOGETHER)
+            groups.setdefault(group, []).append(k)
+            filled[n_values] += 0 if alone else entries
+        for members in groups.values():
+            some = [requests[k] for k in members]
+            if len(some) == 1:
+                found[members[0]] = self._points_of(*some[0])
+                continue
+            rows = self.rows[np.concatenate([which for _, which, _ in some])]
+            X, ends = dense(state.objective.X[rows]), np.cumsum([len(one[1]) for one in some])
+            table = np.repeat(X[:, None], some[0][2].shape[-2], axis=1)
+            for part, (unknown, _, values) in zip(np.split(table, ends[:-1]), some, strict=True):
+                part[:, :, unknown.columns] = values
+            points = self._encoded(X, rows, np.arange(d), table, rows)
+            found |= zip(members, np.split(points, ends[:-1]), strict=True)
+        return [found[k] for k in range(len(requests))]
+
+    def _points_of(self, unknown: Unknown, which: IntArray, values: FloatArray) -> FloatArray:
+        """Minimizers of some records at other values of one column, (b, m, p)."""
         state, rows = self.state, self.rows[which]
         moved: Any = rows
         if self.batch.persons is not None:
@@ -511,31 +550,40 @@ class Separator:
                 values = unknown.candidates(own)
         if unknown.columns is None:
             return target_encodings(state, moved, values[..., 0])
-        X, y = state.objective.X[rows], state.objective.y[rows]
+        return self._encoded(state.objective.X[rows], rows, unknown.columns, values, moved)
+
+    def _encoded(
+        self, X: Data, rows: IntArray, columns: IntArray, values: FloatArray, moved: Any
+    ) -> FloatArray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-            return candidate_encodings(state, X, y, unknown.columns, values, rows=moved)
+            y = self.state.objective.y[rows]
+            return candidate_encodings(self.state, X, y, columns, values, rows=moved)
 
-    def information(self, unknown: Unknown, exposed: IntArray | None = None) -> float:
-        """Largest information about a number, averaged over a normal law of its mean and spread.
+    def information(self, asked: Sequence[tuple[Unknown, IntArray | None]]) -> list[float]:
+        """Largest information about numbers, averaged over normal laws of their mean and spread.
 
-        ``exposed`` are the records to look at, (b,); by default those that may be known best.
+        Beside each are the records to look at, (b,); None takes those that may be known best.
         """
-        sd = float(unknown.sd[0])
-        if not sd > 0.0:
-            return 0.0
-        noise = self.state.noise_scale
-        if exposed is None:
-            order = np.argsort(-self.exposure(unknown), kind="stable")
-            exposed = order[: self.n_exposed]
-        squares = self._unit_losses(unknown, exposed) ** 2
-        if self._differentiable:
-            exposed = exposed[self.rows[exposed] >= 0]
-            if len(exposed):
-                squares = self._averaged(unknown, exposed)
+        noise, squares = self.state.noise_scale, [np.zeros(1) for _ in asked]
+        averaged: dict[int, tuple[Unknown, IntArray]] = {}
+        for k, (unknown, exposed) in enumerate(asked):
+            if not unknown.sd[0] > 0.0:
+                continue
+            if exposed is None:
+                order = np.argsort(-self.exposure(unknown), kind="stable")
+                exposed = order[: self.n_exposed]
+            known = exposed[self.rows[exposed] >= 0]
+            if self._differentiable and len(known):
+                averaged[k] = unknown, known
+            else:
+                squares[k] = self._unit_losses(unknown, exposed) ** 2
+        for k, found in zip(averaged, self._averaged(list(averaged.values())), strict=True):
+            squares[k] = found
         if noise == 0.0:
-            return float(np.inf) if np.any(squares > 0.0) else 0.0
-        return float(np.max(squares, initial=0.0)) / noise / noise  # its square may overflow
+            return [np.inf if np.any(one > 0.0) else 0.0 for one in squares]
+        # Its square may overflow.
+        return [float(np.max(one, initial=0.0)) / noise / noise for one in squares]
 
     @property
     def _differentiable(self) -> bool:
@@ -558,21 +606,28 @@ class Separator:
         """Return how many records are looked at to find what is known best."""
         return int(np.clip(self.work / self._cost(2 * _N_NODES), 1, 3))
 
-    def _averaged(self, unknown: Unknown, which: IntArray) -> FloatArray:
-        """Information of some records averaged over the prior, at unit noise, (b,).
+    def _averaged(self, asked: Sequence[tuple[Unknown, IntArray]]) -> list[FloatArray]:
+        """Information of some records averaged over the prior, at unit noise, (b,) each.
 
-        Infinite where the prior reaches values without a minimiser, such as counts below zero that
+        Infinite where the prior reaches values without a minimizer, such as counts below zero that
         outweigh all others: on the way to them it moves without bound.
         """
-        sd = float(unknown.sd[0])
-        ends = prior_ends(float(unknown.mean[0]), sd)
+        requests = [
+            (one, which, prior_ends(float(one.mean[0]), float(one.sd[0]))[:, None])
+            for one, which in asked
+        ]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NoMinimizerWarning)  # that is what infinity says
-                points = whitened(self.state, self._points(unknown, which, ends[:, None]))
+                points = self._points(requests)
         except FloatingPointError:
-            return np.full(len(which), np.inf)
-        return averaged_information(points, sd)
+            if len(asked) == 1:
+                return [np.full(len(asked[0][1]), np.inf)]
+            return [self._averaged([one])[0] for one in asked]
+        return [
+            averaged_information(whitened(self.state, each), float(one.sd[0]))
+            for (one, _), each in zip(asked, points, strict=True)
+        ]
 
     def over_noise(self, distances: FloatArray) -> FloatArray:
         """Distances at unit noise in units of the noise; those that are rounding are zero."""
@@ -630,38 +685,75 @@ class Solved:
     information: float  # about a number, averaged over its prior; NaN for values
 
 
-def solve(separator: Separator, unknown: Unknown, leads: Leads, positions: IntArray) -> Solved:
+@dataclass
+class _Search:
+    """Search for the records of a column whose values lie furthest apart."""
+
+    unknown: Unknown
+    position: IntArray  # of the records that may be solved for, ascending, (m,)
+    where: IntArray  # their places in the separator, (m,)
+    candidates: FloatArray
+    distances: FloatArray  # estimates, and then what was solved, (2, m)
+    rare: IntArray  # places of those with a rare value, which are all solved for
+    most: int  # records of a round
+    exact: BoolArray  # (m,)
+    solved: BoolArray  # (m,)
+
+    @classmethod
+    def of(cls, separator: Separator, unknown: Unknown, leads: Leads, positions: IntArray) -> Self:
+        """Start from the estimates."""
+        some = np.union1d(leads.far.position, leads.rare.position).astype(np.intp)
+        where, batch = np.searchsorted(positions, some), separator.batch
+        candidates = unknown.candidates(unknown.entries(batch.X[where], batch.y[where]))
+        distances, none = np.empty((2, len(some))), np.zeros((2, len(some)), dtype=bool)
+        for found in (leads.far, leads.rare):
+            distances[:, np.searchsorted(some, found.position)] = found.columns["distances"].T
+        rare = np.searchsorted(some, leads.rare.position)
+        most = separator.most_solved(candidates.shape[-2])
+        return cls(unknown, some, where, candidates, distances, rare, most, *none)
+
+    def next(self) -> IntArray:
+        """Choose records to solve for, (b,); none where no other may lie further apart."""
+        if np.any(self.solved) and self.solved[self.distances[0].argmax()]:
+            return np.zeros(0, dtype=np.intp)
+        open_ = np.flatnonzero(~self.solved)
+        order = open_[np.argsort(-self.distances[0, open_], kind="stable")]
+        return np.union1d(order[: self.most], self.rare[~self.solved[self.rare]])
+
+    def request(self, which: IntArray) -> Request:
+        """Ask for the distances of some records."""
+        values = self.candidates if self.candidates.ndim == 2 else self.candidates[which]
+        return self.unknown, self.where[which], values
+
+
+def solve(
+    separator: Separator, unknowns: Sequence[Unknown], leads: Sequence[Leads], positions: IntArray
+) -> list[Solved]:
     """Solve for the records whose estimates are largest, until none of the others may be larger.
 
     Shapes: ``positions`` (m,), ascending, of the records of the separator.
     """
-    some = np.union1d(leads.far.position, leads.rare.position).astype(np.intp)
-    where = np.searchsorted(positions, some)
-    batch = separator.batch
-    own = unknown.entries(batch.X[where], batch.y[where])
-    candidates = unknown.candidates(own)
-    distances, exact = np.empty((2, len(some))), np.zeros(len(some), dtype=bool)
-    for found in (leads.far, leads.rare):
-        distances[:, np.searchsorted(some, found.position)] = found.columns["distances"].T
-    rare = np.searchsorted(some, leads.rare.position)
-    solved, most = np.zeros(len(some), dtype=bool), separator.most_solved(candidates.shape[-2])
+    pairs = zip(unknowns, leads, strict=True)
+    searches = [_Search.of(separator, *pair, positions) for pair in pairs]
     for _ in range(_ROUNDS):
-        open_ = np.flatnonzero(~solved)
-        order = open_[np.argsort(-distances[0, open_], kind="stable")]
-        which = np.union1d(order[:most], rare[~solved[rare]])
-        if not len(which):
-            break
-        values = candidates if candidates.ndim == 2 else candidates[which]
-        distances[:, which] = separator.solved(unknown, where[which], values)
-        exact[which] = np.isfinite(distances[0, which]) & (not separator.state.noise.reads_data)
-        solved[which] = True
-        if solved[distances[0].argmax()]:
-            break
-    information = np.nan
-    if unknown.kind == "number":
-        exposed = np.searchsorted(positions, leads.exposed.position)
-        information = separator.information(unknown, exposed)
-    return Solved(some[solved], distances[:, solved], exact[solved], information)
+        some = [(one, which) for one in searches if len(which := one.next())]
+        found = separator.solved([one.request(which) for one, which in some])
+        for (one, which), distances in zip(some, found, strict=True):
+            one.distances[:, which], one.solved[which] = distances, True
+            one.exact[which] = np.isfinite(distances[0]) & (not separator.state.noise.reads_data)
+    numbers = [k for k, one in enumerate(unknowns) if one.kind == "number"]
+    exposed = [np.searchsorted(positions, leads[k].exposed.position) for k in numbers]
+    asked = [(unknowns[k], some) for k, some in zip(numbers, exposed, strict=True)]
+    known = dict(zip(numbers, separator.information(asked), strict=True))
+    return [
+        Solved(
+            one.position[one.solved],
+            one.distances[:, one.solved],
+            one.exact[one.solved],
+            known.get(k, np.nan),
+        )
+        for k, one in enumerate(searches)
+    ]
 
 
 def prior_ends(mean: float, sd: float) -> FloatArray:
@@ -688,48 +780,3 @@ def _normal(mean: float, sd: float) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights of an expectation over a normal law, (m,) each."""
     nodes, weights = _gauss_hermite(_N_NODES)
     return mean + sd * nodes, weights / weights.sum()
-
-
-def unprotected_column(state: FitState) -> tuple[str, float] | None:
-    """Column of few values of which some record has two that lie too far apart, and how far.
-
-    In noise units. None where there is none, without noise, and where no distance is known: a
-    release does not fail for what cannot be computed.
-    """
-    if not (state.converged and state.noise_scale > 0.0):
-        return None
-    found = None
-    with suppress(*_NOT_COMPUTABLE), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = state.once(_farthest)
-    if found is None or not found[1] > UNPROTECTED * state.noise_scale:
-        return None
-    return found[0], found[1] / state.noise_scale
-
-
-def _farthest(state: FitState) -> tuple[str, float] | None:
-    """Column of few values whose values lie furthest apart, and how far at unit noise."""
-    d, batch, rows = state.n_features, state.training, np.arange(len(state.objective.y))
-    work = 0.0
-    if state.persons is not None:  # what they are estimated at says little
-        batch, rows = state.by_person(state.persons), state.persons.first
-        work = MOST_WORK / _N_COLUMNS
-    separator = Separator(state.at_noise(1.0), batch, rows, work, fewest=_N_RECORDS)
-    blocks = [np.array([j]) for j in range(d)]
-    every = unknowns(state, blocks, feature_labels(state.feature_names, d))
-    few = [one for one in every if one.values is not None and len(one.values) > 1]
-    if not few:
-        return None
-    first = np.array([separator.estimate(one) for one in few])
-
-    def measured(one: Unknown) -> float:
-        with suppress(*_NOT_COMPUTABLE):
-            found = separator.measure(one)
-            distance = np.nan_to_num(found.distance, nan=0.0, posinf=np.inf)
-            return float(np.max(distance, where=found.exact | ~np.any(found.exact), initial=0.0))
-        return 0.0
-
-    some = np.argsort(-first, kind="stable")[:_N_COLUMNS]
-    distances = [measured(few[k]) for k in some.tolist()]
-    place = int(np.argmax(distances))
-    return few[int(some[place])].name, distances[place]

@@ -44,9 +44,11 @@ __all__ = [
     "fit_context",
     "fit_task",
     "forget_callbacks",
+    "input_positions",
     "kept_for_teardown",
     "no_task",
     "num_samples",
+    "one_hot_widths",
     "output_container",
     "validate_data",
     "with_columns_of",
@@ -108,6 +110,16 @@ class RawTableMixin:
         tags.input_tags.categorical = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def input_positions(transformer: Any, name: str) -> list[int]:
+    """Positions of the columns that one of the transformers of a ColumnTransformer is given."""
+    return list(transformer._transformer_to_input_indices[name])
+
+
+def one_hot_widths(encoder: Any) -> list[int]:
+    """Numbers of columns that a OneHotEncoder makes of each of its own."""
+    return list(encoder._n_features_outs)
 
 
 def output_container(estimator: Any) -> str | None:

@@ -615,7 +615,7 @@ class OneStep:
         return np.stack([_squares(speed, *products) for speed in speeds], axis=1)
 
     def _solved(self, j: int, values: FloatArray) -> FloatArray:
-        """``q`` of every value, of shape (n_values, n, 2)."""
+        """``q`` of every value, of shape (n_values, 2, n)."""
         factor, loss, k = self.state.factor, self.state.objective.loss, self.weight
         x = np.ravel(dense(self.X[:, [j]]))
         u, inverse = self._times(factor.inverse_hessian, j), factor.inverse_hessian[j, j]
@@ -631,8 +631,7 @@ class OneStep:
             b00, b01 = 1.0 + m00 * h + m01 * u, m00 * u + m01 * inverse
             b10, b11 = m01 * h + m11 * u, 1.0 + m01 * u + m11 * inverse
             determinant = b00 * b11 - b01 * b10
-            q = np.stack([b11 * g0 - b01 * g1, b00 * g1 - b10 * g0], axis=1)
-            found.append(q / determinant[:, None])
+            found.append(np.stack([b11 * g0 - b01 * g1, b00 * g1 - b10 * g0]) / determinant)
         return np.array(found)
 
     def _times(self, matrix: FloatArray, j: int) -> FloatArray:
@@ -658,5 +657,5 @@ def whitened(state: FitState, points: FloatArray) -> FloatArray:
 
 def _squares(q: FloatArray, length: FloatArray, cross: FloatArray, own: float) -> FloatArray:
     """Return ``|A V q|^2``, of shape (n,)."""
-    squares = q[:, 0] ** 2 * length + 2.0 * q[:, 0] * q[:, 1] * cross + q[:, 1] ** 2 * own
+    squares = q[0] ** 2 * length + 2.0 * q[0] * q[1] * cross + q[1] ** 2 * own
     return np.maximum(squares, 0.0)

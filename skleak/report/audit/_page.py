@@ -65,8 +65,6 @@ def page_facts(report: AuditFacts, decision: Decision) -> dict[str, Any]:
     best: Any = best_rows(report).loc[decision["noise"]]
     at = results[results["noise_scale"] == decision["noise"]]
     own = report.records[report.records["noise_scale"] == decision["noise"]]
-    # What the model adds to the other columns, by the attack that uses both.
-    added = at.reindex(columns=[f"{_ADDS}{end}" for end in ENDS.values()]).dropna(subset=_ADDS)
     imputation = float(s.get("imputed", math.nan))
     half = 0.5 * float(best.get("success_high", math.nan) - best.get("success_low", math.nan))
     noise = _noise_facts(report)
@@ -101,24 +99,35 @@ def page_facts(report: AuditFacts, decision: Decision) -> dict[str, Any]:
         "exceeded": _named(at[at["verdict"] == EXCEEDED]),
         "biased": _named(results[results["verdict"] == BIASED].drop_duplicates("attack")),
         "failed_attacks": _named(at[failed_rows(report)[at.index]]),
-        "adds": _with_ends(added.iloc[0], _ADDS) if len(added) else None,
+        "adds": _adds(at),
         "related": _related(report, imputation),
         "count": _count(best, s),
         "rate": _rate(report, best),
         "told_apart": _told_apart(report),
         "gap": _gap(report, best, float(at.get("success_high", pd.Series([math.nan])).max())),
         "guarantee": float(best.get("dp", math.nan)),
-        "trained": {
-            "searches": [name for name in s.get("wrappers", ()) if name != _TARGET],
-            "chosen": ", ".join(f"{k}={v}" for k, v in s.get("chosen", {}).items()),
-            "transformed": s.get("transformed", False),
-            "seeded": list(s.get("seeded", ()))[:_N_NAMED],
-            "random": s.get("random"),
-        },
+        "trained": _trained(s),
         "power": _power(results),
         "shared": False,
         "trained_otherwise": bool(noise["off"]) and not noise["wrong"],
         "noise_lines": sentences("audit_noise", noise),
+    }
+
+
+def _adds(at: pd.DataFrame) -> dict[str, Any] | None:
+    """Find what the model adds to the other columns, by the attack that uses both."""
+    added = at.reindex(columns=[f"{_ADDS}{end}" for end in ENDS.values()]).dropna(subset=_ADDS)
+    return _with_ends(added.iloc[0], _ADDS) if len(added) else None
+
+
+def _trained(settings: dict[str, Any]) -> dict[str, Any]:
+    """Describe how the model was trained."""
+    return {
+        "searches": [name for name in settings.get("wrappers", ()) if name != _TARGET],
+        "chosen": ", ".join(f"{k}={v}" for k, v in settings.get("chosen", {}).items()),
+        "transformed": settings.get("transformed", False),
+        "seeded": list(settings.get("seeded", ()))[:_N_NAMED],
+        "random": settings.get("random"),
     }
 
 

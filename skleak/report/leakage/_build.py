@@ -466,10 +466,7 @@ class _Records:
         else:
             assert asked.rows is not None
             some = replace(asked, rows=asked.rows[positions]).separator(self.batch.take(positions))
-        return [
-            solve(some, unknown, leads, positions)
-            for unknown, leads in zip(asked.unknowns, first.leads, strict=True)
-        ]
+        return list(solve(some, asked.unknowns, first.leads, positions))
 
     def _labels(self, positions: IntArray) -> Any:
         """Labels of some records, (m,)."""
@@ -490,7 +487,10 @@ class _Records:
         worst = np.array([one.worst.position[0] for one in columns], dtype=np.intp)
         labels = self._labels(worst) if len(worst) else []
         table = pd.DataFrame(
-            [_row(*each) for each in zip(separations, columns, labels, strict=True)],
+            [
+                _row(*each)
+                for each in zip(separations, columns, labels, _errors(separations), strict=True)
+            ],
             index=pd.Index([one.name for one in separations], name="feature"),
         )
         parts = {"max_loss": "largest", "mean_loss": "mean", "min_loss": "smallest"}
@@ -667,7 +667,7 @@ def _highest(bounds: FloatArray, position: IntArray, most: int) -> Largest:
     return Largest.of(most, bounds, position, {})
 
 
-def _row(one: Separation, found: _Column, label: Any) -> dict[str, Any]:
+def _row(one: Separation, found: _Column, label: Any, error: float) -> dict[str, Any]:
     """Statistics of a column, those of an attacker at its most exposed record."""
     worst, number = found.worst.columns, one.kind == "number"
     distance, own, share = (float(worst[name][0]) for name in ("distance", "from_own", "share"))
@@ -676,7 +676,7 @@ def _row(one: Separation, found: _Column, label: Any) -> dict[str, Any]:
         **{name: float(value) for name, value in attacker(distance, own, share).items()},
         "step": one.step,
         "share_removed": one.share_removed if number else np.nan,
-        "van_trees_error": _van_trees_error(one) if number else np.nan,
+        "van_trees_error": error,
         "most_exposed_record": label,
         "n_values": one.n_values,
         "fewest": one.fewest,
@@ -689,8 +689,15 @@ def _row(one: Separation, found: _Column, label: Any) -> dict[str, Any]:
     }
 
 
-def _van_trees_error(one: Separation) -> float:
-    """Root of the least squared error of an attacker with a normal prior, in the column's units."""
-    if not one.sd > 0.0 or one.information == np.inf or np.isnan(one.information):
-        return np.nan if np.isnan(one.information) else 0.0
-    return float(np.sqrt(van_trees_mse(one.information, one.sd**-2)))
+def _errors(separations: Sequence[Separation]) -> FloatArray:
+    """Root of the least squared error about numbers for normal priors, in units of the columns."""
+    pairs = [(one.information, one.sd) for one in separations if one.kind == "number"]
+    information, sd = np.reshape(pairs, (-1, 2)).T
+    errors = np.where(np.isnan(information), np.nan, 0.0)
+    known = np.isfinite(information) & (sd > 0.0)
+    if np.any(known):
+        matrices = information[known, None, None], sd[known, None, None] ** -2
+        errors[known] = np.sqrt(van_trees_mse(*matrices))
+    found = np.full(len(separations), np.nan)
+    found[[one.kind == "number" for one in separations]] = errors
+    return found
