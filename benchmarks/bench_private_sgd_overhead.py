@@ -16,7 +16,7 @@ from _common import (
 
 from skleak.datasets import fetch_mnist
 from skleak.neural import PrivateSGDClassifier
-from skleak.neural.gradients import SmoothClipping
+from skleak.neural.gradients import Clipping
 from skleak.neural.models import dra22_mnist
 
 LIMITS = {"every step": 6.0, "every fourth step": 2.5}
@@ -117,7 +117,7 @@ def variances(models, X, y, n_draws):
     lines, failures = [], []
     for name, model in models.items():
         gradients = model._gradients
-        gradients.clipping = SmoothClipping(1.0)
+        gradients.clipping = Clipping("smooth", 1.0)
         probe, coordinates, gap = spreads(gradients, X, y, n_draws)
         share = (coordinates / probe) ** 2
         lines.append(

@@ -47,7 +47,7 @@ from skleak.accounting import subsampled_gaussian_rdp
 from skleak.bounds import hammersley_chapman_robbins_mse
 from skleak.datasets import fetch_cifar10, fetch_fashion_mnist, fetch_mnist
 from skleak.neural import PrivateSGDClassifier
-from skleak.neural.gradients import SmoothClipping
+from skleak.neural.gradients import Clipping
 from skleak.neural.models import dra22_cifar10, dra22_mnist
 
 SOURCES = {
@@ -105,7 +105,7 @@ def load(subset):
 
 def renyi_bound(setting):
     """[DRA22] theorem 1, from the Renyi divergence of order 2 between two values of an image."""
-    clipping = SmoothClipping(setting["max_grad_norm"])
+    clipping = Clipping("smooth", setting["max_grad_norm"])
     multiplier = setting["noise_multiplier"] * setting["max_grad_norm"] / clipping.sensitivity
     epsilon = subsampled_gaussian_rdp(multiplier, RATE, setting["max_steps"], 2.0)
     return float(hammersley_chapman_robbins_mse(epsilon, np.ones(1)))

@@ -46,35 +46,54 @@ _SQRT_2PI = float(np.sqrt(2.0 * np.pi))
 
 
 @dataclass(frozen=True)
-class Clipping(ABC):
+class Clipping:
     """Divide the gradient of a record by a function h of its norm N.
+
+    Smooth clipping ([DRA22] section 6.1) has ``h = GELU(N / C - 1) + 1`` with
+    ``GELU(x) = x Phi(x)``: norms stay below 1.11522 C, and not below C. Hard clipping has
+    ``h = max(N / C, 1)``; it has no Fisher information.
 
     Attributes
     ----------
+    name : {"smooth", "hard"}
+        The kind.
     max_grad_norm : float
         C, in units of the gradient.
-    name : str
-        Short name.
-    smooth : bool
-        Whether the clipped gradient is differentiable, so that it has a Fisher information.
+
+    Examples
+    --------
+    >>> Clipping("smooth", 2.0).divisor(np.array([0.0, 2.0, 200.0])).round(3)
+    array([  0.841,   1.   , 100.   ])
     """
 
+    name: Literal["smooth", "hard"]
     max_grad_norm: float
-    name: ClassVar[str]
-    smooth: ClassVar[bool]
 
     @property
-    @abstractmethod
+    def smooth(self) -> bool:
+        """Whether the clipped gradient is differentiable, so that it has a Fisher information."""
+        return self.name == "smooth"
+
+    @property
     def sensitivity(self) -> float:
         """Upper bound on the norm of a clipped gradient: how far one record can move the sum."""
+        return self.max_grad_norm * (_SMOOTH_SENSITIVITY if self.smooth else 1.0)
 
-    @abstractmethod
     def divisor(self, norms: FloatArray) -> FloatArray:
-        """h, positive; the clipped gradient is ``g / h(N)``. Shapes: (n,), returns (n,)."""
+        """h, at least 0.83; the clipped gradient is ``g / h(N)``. Shapes: (n,), returns (n,)."""
+        if not self.smooth:
+            return np.maximum(norms / self.max_grad_norm, 1.0)
+        x = norms / self.max_grad_norm - 1.0
+        return np.asarray(x * ndtr(x) + 1.0)
 
-    @abstractmethod
     def slope(self, norms: FloatArray) -> FloatArray:
-        """dh/dN. Shapes: (n,), returns (n,)."""
+        """dh/dN, of hard clipping almost everywhere. Shapes: (n,), returns (n,)."""
+        if not self.smooth:
+            return np.where(norms > self.max_grad_norm, 1.0 / self.max_grad_norm, 0.0)
+        x = norms / self.max_grad_norm - 1.0
+        with np.errstate(over="ignore", under="ignore"):
+            density = np.exp(-0.5 * x * x) / _SQRT_2PI
+        return np.asarray(ndtr(x) + x * density) / self.max_grad_norm
 
     def factors(self, norms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Multiply changes of a gradient along it and across it by these, (n,) each."""
@@ -82,72 +101,10 @@ class Clipping(ABC):
         return (1.0 - norms * self.slope(norms) / h) / h, 1.0 / h
 
 
-@dataclass(frozen=True)
-class SmoothClipping(Clipping):
-    """``g / (GELU(N / C - 1) + 1)`` with ``GELU(x) = x Phi(x)`` ([DRA22] section 6.1).
-
-    Norms stay below 1.11522 C, and not below C: that is the sensitivity.
-
-    Examples
-    --------
-    >>> SmoothClipping(2.0).divisor(np.array([0.0, 2.0, 200.0])).round(3)
-    array([  0.841,   1.   , 100.   ])
-    """
-
-    name: ClassVar[str] = "smooth"
-    smooth: ClassVar[bool] = True
-
-    @property
-    def sensitivity(self) -> float:
-        """1.11524 times C."""
-        return _SMOOTH_SENSITIVITY * self.max_grad_norm
-
-    def divisor(self, norms: FloatArray) -> FloatArray:
-        """h, at least 0.83."""
-        x = norms / self.max_grad_norm - 1.0
-        return np.asarray(x * ndtr(x) + 1.0)
-
-    def slope(self, norms: FloatArray) -> FloatArray:
-        """dh/dN, negative for short gradients."""
-        x = norms / self.max_grad_norm - 1.0
-        with np.errstate(over="ignore", under="ignore"):
-            density = np.exp(-0.5 * x * x) / _SQRT_2PI
-        return np.asarray(ndtr(x) + x * density) / self.max_grad_norm
-
-
-@dataclass(frozen=True)
-class HardClipping(Clipping):
-    """``g / max(N / C, 1)``: what differential privacy asks for; it has no Fisher information.
-
-    Examples
-    --------
-    >>> HardClipping(2.0).divisor(np.array([0.0, 2.0, 200.0]))
-    array([  1.,   1., 100.])
-    """
-
-    name: ClassVar[str] = "hard"
-    smooth: ClassVar[bool] = False
-
-    @property
-    def sensitivity(self) -> float:
-        """C itself."""
-        return self.max_grad_norm
-
-    def divisor(self, norms: FloatArray) -> FloatArray:
-        """h, at least 1."""
-        return np.maximum(norms / self.max_grad_norm, 1.0)
-
-    def slope(self, norms: FloatArray) -> FloatArray:
-        """dh/dN almost everywhere; there is none at C."""
-        return np.where(norms > self.max_grad_norm, 1.0 / self.max_grad_norm, 0.0)
-
-
-def make_clipping(name: str, max_grad_norm: float) -> Clipping:
-    """Return the clipping of that name, "smooth" or "hard"."""
-    kinds = {kind.name: kind for kind in (SmoothClipping, HardClipping)}
-    check_choice("clipping", name, kinds)
-    norm = check_scalar("max_grad_norm", max_grad_norm, low_open=True, finite=True)
-    return kinds[name](norm)
+def make_clipping(name: Literal["smooth", "hard"], max_grad_norm: float) -> Clipping:
+    """Return the clipping of that name, with its arguments checked."""
+    check_choice("clipping", name, ("smooth", "hard"))
+    return Clipping(name, check_scalar("max_grad_norm", max_grad_norm, low_open=True, finite=True))
 
 
 def check_smooth(clipping: Clipping) -> None:
@@ -287,22 +244,17 @@ class Gradients(ABC):
     ----------
     clipping : Clipping
         How gradients are clipped, and their largest norm.
-    max_batch : int or None
-        Most records whose gradients are held in memory at once; None for no limit.
     closed_form : bool
         Whether the exact information of every record at every step is cheap.
     """
 
     closed_form: ClassVar[bool] = False
+    clipping: Clipping
 
     @property
     def has_cheap_norm(self) -> bool:
         """Return True if the largest eigenvalue of every record at every step is cheap, too."""
         return False
-
-    def __init__(self, clipping: Clipping, max_batch: int | None = None) -> None:
-        self.clipping = clipping
-        self.max_batch = max_batch
 
     @property
     @abstractmethod
@@ -338,12 +290,11 @@ class Gradients(ABC):
         weigh: Weigh,
         *,
         parts: Collection[Part],
-        path: FloatArray | None = None,
         n_probes: int | None = None,
         rng: np.random.Generator | None = None,
         private_target: bool = True,
     ) -> dict[str, FloatArray]:
-        """Parts of ``G^T M G`` of every record, per unit of the noise; summed over a path.
+        """Parts of ``G^T M G`` of every record, per unit of the noise.
 
         G is the Jacobian of the clipped gradient with respect to the record (and its target, last,
         with ``private_target``), ``M = along e e^T + across (I - e e^T)`` with e the direction of
@@ -355,15 +306,24 @@ class Gradients(ABC):
         `has_cheap_norm`, "norm" (n,), its largest eigenvalue. With ``n_probes`` None all are exact;
         else "trace" and "plain" are unbiased estimates by so many Rademacher probes of
         ``M^(1/2) G``, fresh for every record and call, drawn from ``rng``. A class label counts as
-        K - 1 unknowns for K > 2 classes, and as one for two; its derivative is formal. With a
-        ``path`` of parameters, (T, p), it is the sum over these, else that at the current ones.
+        K - 1 unknowns for K > 2 classes, and as one for two; its derivative is formal.
         """
 
-    def sum_and_information(
-        self, X: Array, y: Array, weigh: Weigh, *, grid: SumGrid | None = None, **options: Any
-    ) -> tuple[Array, FloatArray, dict[str, FloatArray]]:
-        """`clipped_sum` and `information` of the same records, which may share their work."""
-        return *self.clipped_sum(X, y, grid), self.information(X, y, weigh, **options)
+    def information_along(
+        self, path: FloatArray, X: Array, y: Array, weigh: Weigh, private_target: bool
+    ) -> FloatArray:
+        """Sum the matrices of `information` over parameters (T, p), (n, u, u)."""
+        u, before = self.n_unknowns(X, private_target), self.parameters
+        total = np.zeros((X.shape[0], u, u))
+        try:
+            for self.parameters in path:
+                found = self.information(
+                    X, y, weigh, parts=["matrix"], private_target=private_target
+                )
+                total += found["matrix"]
+        finally:
+            self.parameters = before
+        return total
 
     @abstractmethod
     def at_steps(self, path: FloatArray) -> StepGradients:
@@ -403,12 +363,6 @@ def clipped_steps(clipping: Clipping, at: StepGradients) -> StepGradients:
     return clipped
 
 
-def add_parts(total: dict[str, FloatArray], found: dict[str, FloatArray]) -> None:
-    """Add the parts of a step to those before, in place."""
-    for name, values in found.items():
-        total[name] = total[name] + values if name in total else values
-
-
 _MAX_STEPS = 60
 
 
@@ -443,10 +397,6 @@ def largest_root(poles: FloatArray, squares: FloatArray) -> FloatArray:
     return np.asarray((top + t) * (1.0 + 1e-15))
 
 
-# Entries of the table of predictors at many parameters: 32 MB.
-_ELEMENTS = 1 << 22
-
-
 class LinearGradients(Gradients):
     """Gradients of a model with one linear predictor, or one for each of more than two classes.
 
@@ -474,8 +424,7 @@ class LinearGradients(Gradients):
         n_outputs: int = 1,
         fit_intercept: bool = True,
     ) -> None:
-        super().__init__(clipping)
-        self.loss, self.fit_intercept = loss, fit_intercept
+        self.loss, self.clipping, self.fit_intercept = loss, clipping, fit_intercept
         self._weights = np.zeros((n_outputs, n_features))
         self._intercept = np.zeros(n_outputs)
         # Directions of the target: a number, or the simplex of class probabilities.
@@ -558,35 +507,23 @@ class LinearGradients(Gradients):
         weigh: Weigh,
         *,
         parts: Collection[Part],
-        path: FloatArray | None = None,
         private_target: bool = True,
         **_: Any,
     ) -> dict[str, FloatArray]:
-        """Parts of the information of every record; exact, whatever the number of probes.
-
-        The predictors at many parameters are one product.
-        """
+        """Parts of the information of every record; exact, whatever the number of probes."""
         check_smooth(self.clipping)
-        squares, k = squared_norms(X), len(self._weights)
-        directions = self._directions[:, : None if private_target else 0]
-        total: dict[str, FloatArray] = {}
-        path = self.parameters[None] if path is None else path
-        for steps in row_blocks(len(path), max(1, X.shape[0] * k), _ELEMENTS):
-            weights, intercepts = self.split(path[steps])
-            linear = np.asarray(X @ weights.reshape(-1, X.shape[1]).T)
-            for step, (own, intercept) in enumerate(zip(weights, intercepts, strict=True)):
-                inside = linear[:, step * k : (step + 1) * k]
-                residual = self.residual(inside + intercept, y)
-                curvature = self.curvature(inside + intercept)
-                record = _Records(
-                    X, own, directions, inside, residual, curvature, squares, self._lengths(squares)
-                )
-                add_parts(total, self._parts_of(record, weigh, parts))
-        return total
-
-    def _parts_of(
-        self, record: "_Records", weigh: Weigh, parts: Collection[Part]
-    ) -> dict[str, FloatArray]:
+        squares, linear = squared_norms(X), np.asarray(X @ self._weights.T)
+        predictors = linear + self._intercept
+        record = _Records(
+            X,
+            self._weights,
+            self._directions[:, : None if private_target else 0],
+            linear,
+            self.residual(predictors, y),
+            self.curvature(predictors),
+            squares,
+            self._lengths(squares),
+        )
         norms = record.sizes * record.lengths
         radial, flat = self.clipping.factors(norms)
         along, across = weigh(norms * flat)

@@ -225,10 +225,6 @@ def mean_totals(runs: Sequence[Totals]) -> Totals:
     return replace(first, n_runs=n, exact=exact, sums=sums, errors=errors)
 
 
-# Steps whose predictors are made by one product.
-_STEPS = 32
-
-
 @dataclass
 class Observer:
     """Sees each step, at the parameters that its gradients are taken at.
@@ -268,7 +264,6 @@ class Observer:
     n_probes: int | None = None
     private_target: bool = True
     _last: dict[str, FloatArray] = field(default_factory=dict, init=False)
-    _path: list[FloatArray] = field(default_factory=list, init=False)
     _n_steps: int = field(default=0, init=False)
     _n_counted: int = field(default=0, init=False)
     _n_drawn: int = field(default=0, init=False)
@@ -283,40 +278,34 @@ class Observer:
         self._sums: dict[str, FloatArray] = {part: np.zeros(n) for part in self.parts}
         self._squares: dict[str, FloatArray] = {part: np.zeros(n) for part in self.parts}
 
-    def step(self, members: IntArray, grid: SumGrid | None = None) -> tuple[Array, FloatArray]:
-        """Sum of the clipped gradients of a batch, (p,), and its losses; note what it reveals.
-
-        The sum is in units of the grid where there is one.
-        """
-        batch, weigh = (self.X[members], self.y[members]), self.mechanism.weigh
+    def step(self, members: IntArray) -> None:
+        """Note what a step at the current parameters reveals, whose batch these rows are."""
         counts = (self._n_steps - self._first) % self.every == 0
         self._n_steps += 1
-        self._n_counted += counts
-        if counts and self.records is None:
-            total, losses, found = self.gradients.sum_and_information(
-                *batch, weigh, grid=grid, **self._options
-            )
+        if not counts:
+            return
+        self._n_counted += 1
+        rows: IntArray | slice = slice(None)
+        records = self._followed
+        if self.records is None:
+            rows, records = members, (self.X[members], self.y[members])
             self._n_drawn += len(members)
-            for part, values in found.items():
-                self._sums[part][members] += values
-                self._squares[part][members] += values**2
-            return total, losses
-        if counts and self._is_plain_sum:
-            self._path.append(self.gradients.parameters)
-            if len(self._path) == _STEPS:
-                self._flush()
-        elif counts:
-            found = self.gradients.information(*self._followed, weigh, **self._options)
-            for part, values in found.items():
-                self._sums[part] += values
-                if part in self._last:
-                    self._squares[part] += (values - self._last[part]) ** 2
-                self._last[part] = values
-        return self.gradients.clipped_sum(*batch, grid)
+        found = self.gradients.information(
+            *records,
+            self.mechanism.weigh,
+            parts=self.parts,
+            n_probes=self.n_probes,
+            rng=self.rng,
+            private_target=self.private_target,
+        )
+        for part, values in found.items():
+            self._sums[part][rows] += values
+            change = values if self.records is None else values - self._last.get(part, values)
+            self._squares[part][rows] += change**2
+            self._last[part] = values
 
     def totals(self) -> Totals:
         """Return what was added up so far."""
-        self._flush()
         rows = self.records
         # Followed records carry the factor q, members of batches do not.
         scale = self.mechanism.scale * self.every
@@ -338,26 +327,6 @@ class Observer:
         estimated = self.n_probes is not None and not self.gradients.closed_form
         return self.every == 1 and not estimated
 
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {
-            "parts": self.parts,
-            "n_probes": self.n_probes,
-            "rng": self.rng,
-            "private_target": self.private_target,
-        }
-
-    def _flush(self) -> None:
-        if not self._path:
-            return
-        path = np.stack(self._path)
-        self._path = []
-        found = self.gradients.information(
-            *self._followed, self.mechanism.weigh, path=path, **self._options
-        )
-        for part, values in found.items():
-            self._sums[part] += values
-
     def _variance(self, part: str) -> FloatArray:
         """Estimate the variance of a sum over counted steps, before it is scaled, (n,).
 
@@ -365,11 +334,9 @@ class Observer:
         the average kind, as who was never drawn has no zero leakage; of steps left out, and of
         probes, by successive differences.
         """
-        if self._is_plain_sum and self.records is not None:
-            return self._squares[part]
+        squares, m = self._squares[part], self._n_counted
         if self.records is None:
-            return self._squares[part] + self._squares[part].sum() / max(1, self._n_drawn)
-        m = self._n_counted
-        if m < 2:
-            return np.full_like(self._squares[part], np.inf if m else 0.0)
-        return m / (2.0 * (m - 1)) * self._squares[part]
+            return squares + squares.sum() / max(1, self._n_drawn)
+        if self._is_plain_sum:
+            return np.zeros_like(squares)
+        return m / (2.0 * (m - 1)) * squares if m > 1 else np.full_like(squares, np.inf if m else 0)

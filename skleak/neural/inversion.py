@@ -31,30 +31,25 @@ from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 __all__ = ["GradientInversion", "GradientObservation", "observe_gradients"]
 
 
-def gradients_of(model: Any) -> Gradients:
-    """Return a copy of the gradients that are passed, or those of a fitted estimator."""
-    if isinstance(model, Gradients):
-        return copy.deepcopy(model)
-    check_is_fitted(model)
-    found = getattr(model, "_gradients", None)
-    if not isinstance(found, Gradients):
+def _read_model(model: Any, noise_scale: float | None) -> tuple[Gradients, float]:
+    """Return a copy of the gradients of a fitted estimator, or of those passed, and the noise."""
+    passed = isinstance(model, Gradients)
+    if not passed:
+        check_is_fitted(model)
+    gradients = model if passed else getattr(model, "_gradients", None)
+    if not isinstance(gradients, Gradients):
         raise TypeError(
             "`model` must be a fitted PrivateSGDClassifier or PrivateSGDRegressor, or Gradients; "
             f"got {type(model).__name__}."
         )
-    return copy.deepcopy(found)
-
-
-def noise_scale_of(model: Any, noise_scale: float | None) -> float:
-    """Return the scale that is given, or that of a fitted estimator."""
-    if noise_scale is not None:
-        return float(noise_scale)
-    if isinstance(model, Gradients):
+    if noise_scale is None and passed:
         raise ValueError(
             "`noise_scale` must be given with Gradients, which have none; got None. Pass the noise "
             "multiplier times the clipping norm."
         )
-    return float(model.noise_multiplier_) * float(model.max_grad_norm)
+    if noise_scale is None:
+        noise_scale = float(model.noise_multiplier_) * float(model.max_grad_norm)
+    return copy.deepcopy(gradients), float(noise_scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,14 +144,14 @@ def observe_gradients(
     --------
     >>> import numpy as np
     >>> from skleak.losses import LogisticLoss
-    >>> from skleak.neural.gradients import LinearGradients, SmoothClipping
-    >>> gradients = LinearGradients(LogisticLoss(), SmoothClipping(1.0), n_features=2)
+    >>> from skleak.neural.gradients import Clipping, LinearGradients
+    >>> gradients = LinearGradients(LogisticLoss(), Clipping("smooth", 1.0), n_features=2)
     >>> observation = observe_gradients(gradients, [3.0, 4.0], 0, np.zeros(3), noise_scale=0.0)
     >>> (observation.signals / observation.signals[0, -1]).round(6)
     array([[3., 4., 1.]])
     """
-    own = gradients_of(model)
-    scale = check_scalar("noise_scale", noise_scale_of(model, noise_scale), finite=True)
+    own, scale = _read_model(model, noise_scale)
+    check_scalar("noise_scale", scale, finite=True)
     rate = check_scalar("sampling_rate", sampling_rate, low_open=True, high=1.0)
     X, y = np.atleast_2d(check_finite("record", record)), np.asarray([target])
     path = np.atleast_2d(check_finite("parameters", parameters))
@@ -362,8 +357,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
             without a noise scale.
         """
         X = validate_data(self, X, dtype=np.float64)
-        self._gradients = gradients_of(self.model)
-        self._noise = noise_scale_of(self.model, self.noise_scale)
+        self._gradients, self._noise = _read_model(self.model, self.noise_scale)
         self.mean_, self.scale_ = X.mean(axis=0), X.std(axis=0)
         self.class_prior_: FloatArray | None = None if y is None else _shares(y, len(X))
         low, high = (-np.inf, np.inf) if self.bounds is None else self.bounds
@@ -515,10 +509,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
             along, across = subsampled_fisher_factors(rate, norms / noise)
             return np.asarray(along), np.asarray(across)
 
-        found = self._gradients.information(
-            X, y, weigh, parts=["matrix"], path=path, private_target=False
-        )
-        total = found.get("matrix", np.zeros((*X.shape, X.shape[1])))  # no step tells nothing
+        total = self._gradients.information_along(path, X, y, weigh, False)
         return rate * (total / noise) / noise
 
     def _reconstruct(self, seen: GradientObservation, rng: np.random.Generator) -> FloatArray:
@@ -542,23 +533,12 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         if self._noise == 0.0:  # steps without the record are silent
             spoke = np.any(seen.signals != 0.0, axis=1)
             seen = GradientObservation(seen.parameters[spoke], seen.signals[spoke], seen.target)
-        posterior = self._posterior(self._gradients.at_steps(seen.parameters), seen.signals)
-        starts = self._starts(self._gradients.guess_record(seen.signals), rng)
-        best, record = np.inf, self.mean_
-        for cost, target in targets:
-            for start in starts:
-                value, found = posterior.mode(start, target, self.max_iter, self.tol)
-                if value + cost < best:
-                    best, record = value + cost, found
-        return record
-
-    def _posterior(self, steps: StepGradients, signals: FloatArray) -> Posterior:
         noiseless = self._noise == 0.0
         normal = self.prior == "normal" and not noiseless
         spread = float(np.sqrt(np.mean(self.scale_**2))) or 1.0
-        return Posterior(
-            steps,
-            signals,
+        posterior = Posterior(
+            self._gradients.at_steps(seen.parameters),
+            seen.signals,
             1.0 if noiseless else self._noise,
             1.0 if noiseless else float(self.sampling_rate),
             self.mean_,
@@ -567,14 +547,18 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
             self._low,
             self._high,
         )
-
-    def _starts(self, guess: FloatArray | None, rng: np.random.Generator) -> list[FloatArray]:
-        """Return the records from which to search."""
+        guess = self._gradients.guess_record(seen.signals)
         starts = [self.mean_] if guess is None else [guess, self.mean_]
         scale = self.scale_ if np.any(self.scale_) else np.ones_like(self.scale_)
         while len(starts) < self.n_starts:
             starts.append(self.mean_ + scale * rng.standard_normal(len(scale)))
-        return starts[: self.n_starts]
+        best, record = np.inf, self.mean_
+        for cost, target in targets:
+            for start in starts[: self.n_starts]:
+                value, found = posterior.mode(start, target, self.max_iter, self.tol)
+                if value + cost < best:
+                    best, record = value + cost, found
+        return record
 
 
 def _shares(y: Any, n: int) -> FloatArray:

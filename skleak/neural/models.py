@@ -66,7 +66,8 @@ def dra22_mnist(n_classes: int = 10, *, image_shape: tuple[int, int, int] = MNIS
     """
     nn = _load_torch().nn
     channels, *sides = _check_shape(image_shape, _SMALLEST_MNIST)
-    rows, columns = (_after_two_strides(side) for side in sides)
+    # After both convolutions and poolings: 28 gives 14, 13, 6, 5.
+    rows, columns = (((side + 1) // 2 - 2) // 2 - 1 for side in sides)
     return nn.Sequential(
         nn.Unflatten(1, (channels, *sides)),
         nn.Conv2d(channels, 16, 3, stride=2, padding=1),
@@ -80,12 +81,6 @@ def dra22_mnist(n_classes: int = 10, *, image_shape: tuple[int, int, int] = MNIS
         nn.Tanh(),
         nn.Linear(32, n_classes),
     )
-
-
-def _after_two_strides(side: int) -> int:
-    """Pixels along a side after both convolutions and poolings: 28 gives 14, 13, 6, 5."""
-    pooled = (side + 1) // 2 - 1
-    return (pooled - 1) // 2 - 1
 
 
 def dra22_cifar10(n_classes: int = 10, *, image_shape: tuple[int, int, int] = CIFAR10_SHAPE) -> Any:

@@ -239,7 +239,10 @@ class Training:
         velocity = np.zeros_like(parameters) if self.velocity is None else self.velocity
         for _ in range(n_steps):
             members = self._batch()
-            self._note(parameters)
+            if self.path is not None:
+                self.path.append(parameters)
+                if len(self.path) * len(parameters) > _LONGEST_PATH:
+                    self.path = None
             total, losses = self._noisy_sum(members)
             velocity = self.momentum * velocity + total / expected
             parameters = parameters - self.learning_rate * velocity
@@ -256,21 +259,14 @@ class Training:
         """
         grid, s = self.grid, self.mechanism.noise_scale
         if self.observer is not None:
-            total, losses = self.observer.step(members, grid)
-        else:
-            total, losses = self.gradients.clipped_sum(self.X[members], self.y[members], grid)
+            self.observer.step(members)
+        total, losses = self.gradients.clipped_sum(self.X[members], self.y[members], grid)
         if grid is not None:
             noisy = total + self.source.integers(grid.log2_scale, len(total))
             return noisy.astype(np.float64) * grid.unit, losses
         if s > 0.0:
             total = total + s * self.source.normal(len(total))
         return total, losses
-
-    def _note(self, parameters: FloatArray) -> None:
-        if self.path is not None:
-            self.path.append(parameters)
-            if len(self.path) * len(parameters) > _LONGEST_PATH:
-                self.path = None
 
     def information(self, row: int, private_target: bool) -> FloatArray:
         """Fisher information about one record over all steps, (u, u), from the path."""
@@ -279,15 +275,11 @@ class Training:
                 "The parameters of all steps are needed, which are kept for the default module "
                 "only, up to 256 MB. Ask for `norm='trace'`, or read `fisher_information_loss_`."
             )
-        found = self.gradients.information(
-            self.X[row : row + 1],
-            self.y[row : row + 1],
-            self.mechanism.weigh,
-            parts=["matrix"],
-            path=np.stack(self.path),
-            private_target=private_target,
+        one = slice(row, row + 1)
+        matrices = self.gradients.information_along(
+            np.stack(self.path), self.X[one], self.y[one], self.mechanism.weigh, private_target
         )
-        return np.asarray(self.mechanism.scale * found["matrix"][0])
+        return np.asarray(self.mechanism.scale * matrices[0])
 
     @property
     def n_steps(self) -> int:

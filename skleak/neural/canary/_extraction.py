@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -186,7 +186,7 @@ class CanaryExtraction(BaseEstimator):
     n_steps: int = 1
     noise_multiplier: "float | npt.ArrayLike" = 1.0
     max_grad_norm: float = 1.0
-    clipping: str = "hard"
+    clipping: Literal["hard", "smooth"] = "hard"
     learning_rate: float = 0.001
     context_loss: bool = True
     attacks: "str | Sequence[str]" = "all"

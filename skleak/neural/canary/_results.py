@@ -13,6 +13,7 @@ with u_m orthonormal and b_j the gradient of ``h_j``. All inner products follow 
 d + 1 vectors ``(a, b_1, ..., b_d)`` among each other and with the u_m.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +23,6 @@ import pandas as pd
 from skleak.bounds import gdp_advantage, renyi_fano_advantage
 from skleak.bounds.priors import advantage_to_success, success_to_advantage
 from skleak.metrics import binomial_interval, verdict
-from skleak.metrics.intervals import Interval
 from skleak.metrics.verdicts import simultaneous_confidence_level
 from skleak.neural.gradients import Clipping
 from skleak.utils._blocks import row_blocks
@@ -54,15 +54,13 @@ def success_bounds(
     """
     epsilon = divergence(clipping, n_steps, noise_multiplier)
     mu = _steps(clipping, n_steps, noise_multiplier)
-    published = {"refine": False}
-    advantages = {
-        "tradeoff": gdp_advantage(2.0 * mu, n_candidates, reference_mu=mu),
-        "generalized_fano": renyi_fano_advantage(
-            epsilon * _ORDERS, _ORDERS, n_candidates, **published
-        ),
-        "fano_order_1": renyi_fano_advantage(epsilon, 1.0, n_candidates, **published),
-    }
-    return {name: float(advantage_to_success(advantages[name], n_candidates)) for name in BOUNDS}
+    advantages = (
+        gdp_advantage(2.0 * mu, n_candidates, reference_mu=mu),
+        renyi_fano_advantage(epsilon * _ORDERS, _ORDERS, n_candidates, refine=False),
+        renyi_fano_advantage(epsilon, 1.0, n_candidates, refine=False),
+    )
+    successes = (float(advantage_to_success(each, n_candidates)) for each in advantages)
+    return dict(zip(BOUNDS, successes, strict=True))
 
 
 def _steps(clipping: Clipping, n_steps: int, noise_multiplier: float) -> float:
@@ -121,7 +119,7 @@ def result_table(
         for name, guesses in level.guesses.items():
             counts = int(np.sum(guesses == level.secrets)), len(guesses)
             success = binomial_interval(*counts, confidence_level)
-            gained = Interval(*(success_to_advantage(end, n_candidates) for end in success))
+            gained = [float(success_to_advantage(end, n_candidates)) for end in success]
             judged = binomial_interval(*counts, strict)
             rows.append(
                 {
@@ -142,7 +140,7 @@ def result_table(
     return pd.DataFrame(rows)
 
 
-def _interval_columns(name: str, interval: tuple[float, float, float]) -> dict[str, float]:
+def _interval_columns(name: str, interval: Sequence[float]) -> dict[str, float]:
     return dict(zip((name, f"{name}_low", f"{name}_high"), interval, strict=True))
 
 

@@ -25,7 +25,6 @@ from skleak.neural.gradients import (
     StepGradients,
     SumGrid,
     Weigh,
-    add_parts,
     check_smooth,
     clipped_steps,
 )
@@ -118,7 +117,7 @@ class TorchGradients(Gradients):
         device: str = "auto",
         differentiable: bool = True,
     ) -> None:
-        super().__init__(clipping, max_batch)
+        self.clipping, self.max_batch = clipping, max_batch
         if loss is not None and not callable(loss):
             raise TypeError(
                 "`loss` must be None or a function of outputs and targets; got "
@@ -228,46 +227,29 @@ class TorchGradients(Gradients):
         total, found = np.zeros(self.n_parameters), [np.empty(0)]
         for batch in self._batches(X, y, 1):
             gradients, losses = self.per_record(batch)
-            total += self._sum(gradients, losses)
+            weights = self._tensor(1.0 / self.clipping.divisor(numbers(_norms(gradients, losses))))
+            sums = weighted_sum(weights, gradients)
+            total += numbers(torch.cat([sums[name].flatten() for name in self._trained]))
             found.append(numbers(losses))
         return total, np.concatenate(found)
 
     def information(
-        self, X: Array, y: Array, weigh: Weigh, *, path: FloatArray | None = None, **options: Any
-    ) -> dict[str, FloatArray]:
-        """Parts of the information of every record; see `Gradients.information`."""
-        if path is None:
-            return self.sum_and_information(X, y, weigh, **options)[2]
-        total: dict[str, FloatArray] = {}
-        before = self.parameters
-        try:
-            for parameters in path:
-                self.parameters = parameters
-                add_parts(total, self.information(X, y, weigh, **options))
-        finally:
-            self.parameters = before
-        return total
-
-    def sum_and_information(  # type: ignore[override]
         self,
         X: Array,
         y: Array,
         weigh: Weigh,
         *,
         parts: Collection[Part],
-        grid: SumGrid | None = None,
         n_probes: int | None = None,
         rng: np.random.Generator | None = None,
         private_target: bool = True,
-    ) -> tuple[Array, FloatArray, dict[str, FloatArray]]:
-        """`clipped_sum` and `information` of the same records; the gradients are taken once.
+    ) -> dict[str, FloatArray]:
+        """Parts of the information of every record; see `Gradients.information`.
 
         For a change z of the unknowns, ``|M^(1/2) G z|^2``: summed over the unit changes of each,
         some at a time, or its mean over random signs.
         """
-        assert grid is None
         check_smooth(self.clipping)
-        total, every_loss = np.zeros(self.n_parameters), [np.empty(0)]
         u, whole, rng = self.n_unknowns(X, private_target), "matrix" in parts, make_generator(rng)
         n_probes = None if whole else n_probes
         width = n_probes or (u if whole else min(_COLUMNS, u))
@@ -275,17 +257,14 @@ class TorchGradients(Gradients):
         shapes: dict[str, tuple[int, ...]] = {"trace": (), "plain": (), "matrix": (u, u)}
         found: dict[str, list[FloatArray]] = {p: [np.empty((0, *shapes[p]))] for p in parts}
         for batch in self._batches(X, y, 1 + width):
-            n, scales = len(batch.X), None
+            n = len(batch.X)
             sums: dict[str, FloatArray] = {"trace": np.zeros(n), "plain": np.zeros(n)}
             moves = self._tensor(np.eye(u))[:, None].expand(-1, n, -1).split(width)
             for z in moves if n_probes is None else [self._signs((n_probes, n, u), rng)]:
                 with explained(UNKNOWN, ADVICE):
                     changed = per_record.pushed(batch, *self._split(batch, z, private_target))
                     gradients, losses, changes = changed
-                    if scales is None:
-                        scales = self._scales(gradients, losses, weigh)
-                        total += self._sum(gradients, losses)
-                        every_loss.append(numbers(losses))
+                    scales = self._scales(gradients, losses, weigh)
                     squares = scales.squared(changes) / (n_probes or 1)
                     sums["trace"] += numbers((squares * scales.factors[:, None]).sum((0, 1)))
                     sums["plain"] += numbers(squares.sum((0, 1)))
@@ -294,8 +273,7 @@ class TorchGradients(Gradients):
                         sums["matrix"] = numbers(sum(v @ v.transpose(1, 2) for v in columns))
             for part in parts:
                 found[part].append(sums[part])
-        joined = {part: np.concatenate(values) for part, values in found.items()}
-        return total, np.concatenate(every_loss), joined
+        return {part: np.concatenate(values) for part, values in found.items()}
 
     def _split(self, batch: Batch, z: Any, private_target: bool) -> tuple[Any, Any]:
         """Split changes of unknowns (k, n, u) into records (k, n, ...) and targets (k, n, m)."""
@@ -336,13 +314,6 @@ class TorchGradients(Gradients):
     def encode(self, y: Array) -> Any:
         """Targets on the device, (n, 1 or K)."""
         return self._tensor(self.objective.encode(y))
-
-    def _sum(self, gradients: Rows, losses: Any) -> FloatArray:
-        """Sum of the clipped gradients of a micro-batch, (p,)."""
-        norms = numbers(_norms(gradients, losses))
-        weights = self._tensor(1.0 / self.clipping.divisor(norms))
-        sums = weighted_sum(weights, gradients)
-        return numbers(torch.cat([sums[name].flatten() for name in self._trained]))
 
     def _scales(self, gradients: Rows, losses: Any, weigh: Weigh) -> Scales:
         """Return what clipping and subsampling do to changes of the gradients."""

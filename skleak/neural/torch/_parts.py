@@ -89,10 +89,8 @@ class Objective:
             return ((1.0 - target) * zero + target * one).sum()
         if self.loss is None:
             return -(target * torch.log_softmax(outputs, 0)).sum()
-        return sum(target[k] * self._own(outputs[None], label) for k, label in self._labels(target))
-
-    def _labels(self, like: Any) -> list[tuple[int, Any]]:
-        return [(k, torch.full((1,), k, device=like.device)) for k in range(self.n_outputs)]
+        labels = torch.arange(self.n_outputs, device=target.device)[:, None]
+        return sum(t * self._own(outputs[None], k) for t, k in zip(target, labels, strict=True))
 
     def _own(self, outputs: Any, target: Any) -> Any:
         """Return the user's loss of a batch of one, summed over what it returns."""

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from skleak.exceptions import AttackNotApplicableError
 from skleak.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skleak.neural import PrivateSGDClassifier
-from skleak.neural.gradients import HardClipping, LinearGradients, SmoothClipping
+from skleak.neural.gradients import Clipping, LinearGradients
 from skleak.neural.inversion import (
     GradientInversion,
     GradientObservation,
@@ -19,10 +19,10 @@ from skleak.neural.inversion import (
 )
 
 MODELS = {
-    "logistic": lambda d, **kw: LinearGradients(LogisticLoss(), SmoothClipping(1.0), d, **kw),
-    "squared": lambda d, **kw: LinearGradients(SquaredLoss(), SmoothClipping(2.0), d, **kw),
-    "softmax": lambda d, **kw: LinearGradients(SoftmaxLoss(), SmoothClipping(1.0), d, 3, **kw),
-    "hard": lambda d, **kw: LinearGradients(LogisticLoss(), HardClipping(0.3), d, **kw),
+    "logistic": lambda d, **kw: LinearGradients(LogisticLoss(), Clipping("smooth", 1.0), d, **kw),
+    "squared": lambda d, **kw: LinearGradients(SquaredLoss(), Clipping("smooth", 2.0), d, **kw),
+    "softmax": lambda d, **kw: LinearGradients(SoftmaxLoss(), Clipping("smooth", 1.0), d, 3, **kw),
+    "hard": lambda d, **kw: LinearGradients(LogisticLoss(), Clipping("hard", 0.3), d, **kw),
 }
 D, T = 4, 5
 
@@ -200,7 +200,7 @@ class TestArguments:
         model = PrivateSGDClassifier(
             noise_multiplier=0.25, max_grad_norm=2.0, max_steps=3, sampling_rate=0.5, random_state=0
         ).fit(X, y)
-        gradients = LinearGradients(LogisticLoss(), SmoothClipping(2.0), D)
+        gradients = LinearGradients(LogisticLoss(), Clipping("smooth", 2.0), D)
         path = path_of(gradients, rng)
         by_model = observe_gradients(model, X[0], y[0], path, random_state=0)
         by_hand = observe_gradients(gradients, X[0], y[0], path, 0.5, random_state=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skleak.losses import SoftmaxLoss
-from skleak.neural.gradients import HardClipping, LinearGradients, SmoothClipping
+from skleak.neural.gradients import Clipping, LinearGradients
 from skleak.neural.inversion import GradientInversion, observe_gradients
 
 torch = pytest.importorskip("torch")
@@ -16,7 +16,7 @@ def gradients_of(layers, clipping=None, seed=0):
 
     return TorchGradients(
         lambda: torch.nn.Sequential(*layers()),
-        SmoothClipping(1.0) if clipping is None else clipping,
+        Clipping("smooth", 1.0) if clipping is None else clipping,
         record_shape=(D,),
         n_classes=K,
         rng=np.random.default_rng(seed),
@@ -34,7 +34,7 @@ def path_of(gradients, rng):
     return start + 0.1 * rng.standard_normal((T, len(start)))
 
 
-@pytest.mark.parametrize("clipping", [SmoothClipping(0.7), HardClipping(0.7)])
+@pytest.mark.parametrize("clipping", [Clipping("smooth", 0.7), Clipping("hard", 0.7)])
 def test_a_linear_module_is_as_in_closed_form(clipping, rng):
     module = gradients_of(lambda: [torch.nn.Linear(D, K, dtype=torch.float64)], clipping)
     closed = LinearGradients(SoftmaxLoss(), clipping, D, K)
@@ -103,7 +103,7 @@ def test_a_digit_from_the_network_of_the_paper(rng):
 
     gradients = TorchGradients(
         dra22_mnist,
-        SmoothClipping(1.0),
+        Clipping("smooth", 1.0),
         record_shape=(784,),
         n_classes=10,
         rng=rng,

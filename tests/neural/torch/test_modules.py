@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.neural.gradients import SmoothClipping
+from skleak.neural.gradients import Clipping
 from skleak.neural.models import squared_probability_loss
 
 torch = pytest.importorskip("torch")
@@ -19,7 +19,7 @@ def build(factory, n_classes=3, seed=0, **options):
     rng = np.random.default_rng(seed)
     options = {"record_shape": (6,), "device": "cpu"} | options
     return TORCH.TorchGradients(
-        factory, SmoothClipping(1.0), n_classes=n_classes, rng=rng, **options
+        factory, Clipping("smooth", 1.0), n_classes=n_classes, rng=rng, **options
     )
 
 
