@@ -18,11 +18,11 @@ from skleak.neural.gradients import Gradients, LinearGradients
 from skleak.neural.training import Plan, Source, Training, make_sources, observer_of
 from skleak.utils._arguments import import_optional
 from skleak.utils._confidential import leaves_whole
+from skleak.utils._labels import check_known_labels, find_classes
 from skleak.utils._linalg import largest_entries
 from skleak.utils._records import check_sizes, same_numbers, values_withheld, withholding
 from skleak.utils._sklearn_compat import fit_context, validate_data
 from skleak.utils._typing import Array, FloatArray
-from skleak.utils.sources._open import check_known_labels, find_classes
 
 
 class PrivateSGD(ReleasableSGD):
