@@ -45,8 +45,7 @@ from skleak.utils._records import Persons, row_label, values_withheld
 from skleak.utils._sklearn_compat import check_sample_weight
 from skleak.utils._summaries import Largest, fetched
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
-from skleak.utils.sources import series_array
-from skleak.utils.sources._stored import Table, check_columns, settled
+from skleak.utils.sources import Table, check_columns, series_array, settled
 
 # Relative to the largest entry of a column, encoded records that differ by less are the same:
 # `fit_transform` and `transform` of a decomposition differ by rounding.

@@ -18,16 +18,16 @@ from skleak.solvers import (
 )
 from skleak.utils._arguments import dask_module
 from skleak.utils._blocks import Blocks, positions_of
-from skleak.utils._records import check_sizes, feature_labels
-from skleak.utils._sklearn_compat import validate_data
-from skleak.utils._typing import Array, FloatArray
-from skleak.utils.sources import as_floats, only_finite, open_records, opened
-from skleak.utils.sources._open import (
+from skleak.utils._labels import (
     codes_of,
     expect_labels,
     find_classes,
     label_array,
 )
+from skleak.utils._records import check_sizes, feature_labels
+from skleak.utils._sklearn_compat import validate_data
+from skleak.utils._typing import Array, FloatArray
+from skleak.utils.sources import as_floats, only_finite, open_records, opened
 
 # Distinct targets beyond which they are no classes.
 _MOST_CLASSES = 10_000

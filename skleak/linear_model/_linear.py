@@ -22,9 +22,9 @@ from skleak.linear_model._base import PrivateLinearModel
 from skleak.linear_model._fitting import NoiseCovariance
 from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
 from skleak.mechanisms import NoiseGoal, Reweighting
+from skleak.utils._labels import block_codes, check_known_labels, find_classes
 from skleak.utils._records import row_label
 from skleak.utils._typing import Array, FloatArray, RandomState
-from skleak.utils.sources._open import block_codes, check_known_labels, find_classes
 
 
 class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):

@@ -34,6 +34,7 @@ from skleak.report import LeakageReport
 from skleak.report.guarantee import Promises
 from skleak.report.leakage import build_leakage_report
 from skleak.utils._blocks import Blocks, aligned_chunks, dense, is_large
+from skleak.utils._files import write_table
 from skleak.utils._records import (
     checked_labels,
     feature_labels,
@@ -46,7 +47,7 @@ from skleak.utils._records import (
 )
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
-from skleak.utils.sources import index_labels, is_large_source, opened, series_array, write_table
+from skleak.utils.sources import index_labels, is_large_source, opened, series_array
 
 Norm = Literal["spectral", "trace"]
 _GRAINS = ("record", "feature", "dataset", "group")

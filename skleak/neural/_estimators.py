@@ -10,8 +10,8 @@ from sklearn.utils import column_or_1d
 from skleak._released import ReleasedLinearRegression, ReleasedLogisticRegression, ReleasedModel
 from skleak.neural._base import PrivateSGD
 from skleak.neural._releasing import ClassPredictionMixin, NumberPredictionMixin
+from skleak.utils._labels import check_known_labels, find_classes
 from skleak.utils._typing import Array
-from skleak.utils.sources._open import check_known_labels, find_classes
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

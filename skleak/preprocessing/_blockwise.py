@@ -25,8 +25,7 @@ from skleak.utils._sklearn_compat import (
     validate_data,
 )
 from skleak.utils._typing import Array
-from skleak.utils.sources import is_large_source, refuse_path
-from skleak.utils.sources._stored import Table, check_columns, head_of
+from skleak.utils.sources import Table, check_columns, head_of, is_large_source, refuse_path
 
 
 def takes_large(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any, Protocol, TypeGuard, TypeVar
 from uuid import uuid4
 
@@ -39,26 +39,19 @@ def in_order(f: Callable[[Block], Result], blocks: Sequence[Block]) -> Iterator[
     if n_threads < 2:
         yield from map(f, blocks)
         return
-    with _blas().limit(limits=1), ThreadPoolExecutor(n_threads) as pool:
-        yield from _window(pool, f, blocks, _AHEAD * n_threads)
-
-
-def _window(
-    pool: ThreadPoolExecutor, f: Callable[[Block], Result], blocks: Iterable[Block], most: int
-) -> Iterator[Result]:
-    """Yield results with at most so many blocks under way."""
     waiting: deque[Future[Result]] = deque()
-    try:
-        for block in blocks:
-            # What is set for this thread only, as NumPy's handling of errors, holds there as well.
-            waiting.append(pool.submit(copy_context().run, f, block))
-            if len(waiting) >= most:
+    with _blas().limit(limits=1), ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for block in blocks:
+                # What is set for this thread only, as NumPy's handling of errors, holds there, too.
+                waiting.append(pool.submit(copy_context().run, f, block))
+                if len(waiting) >= _AHEAD * n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        for future in waiting:
-            future.cancel()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 @cache
@@ -77,30 +70,82 @@ BLOCK_ELEMENTS = 1 << 18
 
 
 @dataclass(frozen=True)
-class MemoryBlocks:
-    """Records in an array, a memory map or a CSR matrix, as blocks; see `Blocks`."""
+class Blocks:
+    """Records, with what is aligned with them, as the blocks that functions are applied to.
+
+    Whoever computes says what is done to a block; only the kinds of blocks know where the records
+    lie: in an array, a memory map or a CSR matrix, or in Dask arrays. Functions must not hold
+    records of their own, as they travel to where the records are. No rows are one empty block, so
+    that results have their shapes all the same.
+    """
 
     X: Data  # (n, d)
     aligned: tuple[Array, ...]  # (n, ...) each
-    width: int  # entries of the largest table that is made of one record; 0 for no table
-    elements: int  # entries of the largest table of a block
-    rows: IntArray | None  # those to walk through; None for all
-    keep_sparse: bool  # CSR records come as they are, for products with them
-    task: str  # of a progress bar; none where empty
-    part: str  # as which a watcher knows what is mapped; empty where there is nothing to watch
+    width: int
+    elements: int
+    keep_sparse: bool
+    rows: IntArray | None = None
+    task: str = ""
+    part: str = ""
+
+    @staticmethod
+    def of(
+        X: Data,
+        *aligned: Array,
+        width: int | None = None,
+        elements: int = BLOCK_ELEMENTS,
+        rows: IntArray | None = None,
+        keep_sparse: bool = False,
+        task: str = "",
+        part: str = "",
+    ) -> "Blocks":
+        """Cut records, and what is aligned with them, into blocks.
+
+        Parameters
+        ----------
+        X : ndarray, memory map, CSR matrix or Dask array of shape (n, d)
+            Records.
+        *aligned : ndarray or Dask array of shape (n, ...)
+            What has a row for each record.
+        width : int, default=None
+            Entries of the largest table that is made of one record; 0 for no table.
+        elements : int, default=2**18
+            Entries of the largest table of a block.
+        rows : ndarray of int, default=None
+            Those to walk through; None for all.
+        keep_sparse : bool, default=False
+            CSR records come as they are, for products with them.
+        task : str, default=""
+            Name of a progress bar; no bar if empty.
+        part : str, default=""
+            Name under which a watcher knows what is mapped; nothing is watched if empty.
+        """
+        width = X.shape[1] if width is None else width
+        if not is_large(X):
+            return Blocks(X, aligned, width, elements, keep_sparse, rows, task, part)
+        X, *together = aligned_chunks(X, aligned)
+        if rows is not None:
+            X, *together = (values[np.asarray(rows)] for values in (X, *together))
+        return DaskBlocks(X, tuple(together), width, elements, keep_sparse, task=task)
 
     def __len__(self) -> int:
         return int(self.X.shape[0]) if self.rows is None else len(self.rows)
 
     def map(self, f: Callable[..., Array], *small: Any) -> Array:
-        """Stack ``f(X, *aligned, *small)`` of all blocks, which has a row for each record."""
+        """Stack ``f(X, *aligned, *small)`` of all blocks, which has a row for each record.
+
+        Lazily, as a Dask array, where the records are Dask arrays.
+        """
         n, compute = len(self), self._call(f, small)
         return stacked(self.part, n, self._parts, compute, task=self.task)
 
     def map_reduce(
         self, f: Callable[..., Result], combine: Callable[[Result, Result], Result], *small: Any
     ) -> Result:
-        """Combine ``f(X, *aligned, *small)`` of all blocks; `add` sums them."""
+        """Combine ``f(X, *aligned, *small)`` of all blocks; `add` sums them.
+
+        One pass over all records. ``combine`` is associative, and may change its first argument.
+        """
         parts = self._parts
         return reduce(combine, _shown(in_order(self._call(f, small), parts), parts, self.task))
 
@@ -109,15 +154,15 @@ class MemoryBlocks:
         return list(row_blocks(len(self), self.width, self.elements)) or [slice(0, 0)]
 
     def _call(self, f: Callable[..., Result], small: tuple[Any, ...]) -> Callable[[slice], Result]:
-        return lambda part: f(*self._block(part), *small)
+        def call(part: slice) -> Result:
+            which = part if self.rows is None else self.rows[part]
+            whole = self.rows is None and part.stop - part.start == len(self)
+            records = self.X if whole else self.X[which]  # a slice of CSR is a copy
+            if not self.keep_sparse:
+                records = dense(records)
+            return f(records, *(values[which] for values in self.aligned), *small)
 
-    def _block(self, part: slice) -> tuple[Data, ...]:
-        which = part if self.rows is None else self.rows[part]
-        whole = self.rows is None and part.stop - part.start == len(self)
-        records = self.X if whole else self.X[which]  # a slice of CSR is a copy
-        if not self.keep_sparse:
-            records = dense(records)
-        return (records, *(values[which] for values in self.aligned))
+        return call
 
 
 def _shown(results: Iterable[Result], parts: Sequence[slice], task: str) -> Iterable[Result]:
@@ -348,22 +393,11 @@ def is_frame(values: Any) -> bool:
     return type(values).__module__.startswith("dask.dataframe")
 
 
-@dataclass(frozen=True)
-class DaskBlocks:
-    """Records in Dask arrays, one chunk after the other; see `Blocks`.
+class DaskBlocks(Blocks):
+    """Records in Dask arrays, one chunk after the other.
 
-    Inside of a chunk the records are cut again, as those of an array in memory are.
+    Inside a chunk the records are cut again, as those of an array in memory are.
     """
-
-    X: Any  # Dask array of shape (n, d), one chunk of columns
-    aligned: tuple[Any, ...]  # Dask arrays of shape (n, ...) in the same chunks of rows
-    width: int
-    elements: int
-    keep_sparse: bool
-    task: str
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
 
     def map(self, f: Callable[..., Array], *small: Any) -> Any:
         """Stack ``f(X, *aligned, *small)`` of all blocks, lazily, as a Dask array."""
@@ -387,16 +421,19 @@ class DaskBlocks:
             first = first or parts
         found: Any = run_pass(parts[0], first, n_blocks, self.task)
         if found is None:  # there is no record in any block
-            none = (_no_rows(values) for values in (self.X, *self.aligned))
-            found = kernel.of_block(*none).map_reduce(f, combine, *small)
+            X, *aligned = (_no_rows(values) for values in (self.X, *self.aligned))
+            none = Blocks(X, tuple(aligned), self.width, self.elements, self.keep_sparse)
+            found = none.map_reduce(f, combine, *small)
         result: Result = found
         return result
 
-    def _kernel(self, f: Any, combine: Any, small: tuple[Any, ...]) -> "_Kernel":
-        limits = self.width, self.elements, None, self.keep_sparse, "", ""
-        return _Kernel(f, combine, small, limits, dict(np.geterr()))
+    def _kernel(self, f: Any, combine: Any, small: tuple[Any, ...]) -> Callable[..., Any]:
+        cut = partial(
+            Blocks, width=self.width, elements=self.elements, keep_sparse=self.keep_sparse
+        )
+        return partial(_on_block, f, combine, small, cut, np.geterr())
 
-    def _blockwise(self, kernel: "_Kernel", index: Any, meta: Array, **options: Any) -> Any:
+    def _blockwise(self, kernel: Any, index: Any, meta: Array, **options: Any) -> Any:
         """Apply a kernel to every block, as a lazy Dask array of blocks of what it returns."""
         token = uuid4().hex
         # The kernel is a task of its own, and goes to a worker once and not with each block.
@@ -410,6 +447,32 @@ class DaskBlocks:
         return dask_module("dask.array").blockwise(
             operator.call, index, shared, None, *operands, name=f"records-{token}", **options
         )
+
+
+def _on_block(
+    f: Callable[..., Any],
+    combine: Callable[[Any, Any], Any] | None,
+    small: tuple[Any, ...],
+    cut: Callable[..., Blocks],
+    errors: Any,
+    *arrays: Any,
+) -> Any:
+    """Map a block; or reduce it, to None if it is empty as partitions are after a filter.
+
+    ``errors`` is how the caller handles errors of floating point.
+    """
+    X, *aligned = map(_whole, arrays)
+    for values in aligned:
+        if values.shape[0] != X.shape[0]:
+            raise ValueError(
+                f"A block of X has {X.shape[0]} rows, and that of what is aligned with it "
+                f"{values.shape[0]}. Cut both into the same chunks of rows."
+            )
+    blocks = cut(X, tuple(aligned))
+    with np.errstate(**errors):
+        if combine is None:
+            return blocks.map(f, *small)
+        return blocks.map_reduce(f, combine, *small) if len(blocks) else None
 
 
 def positions_of(X: Any) -> Any:
@@ -441,39 +504,6 @@ def side_by_side(columns: Sequence[Any]) -> Any:
     return Blocks.of(*columns, width=0).map(lambda *some: np.column_stack(some))
 
 
-@dataclass(frozen=True)
-class _Kernel:
-    """Call on a block, as it travels to where the block is.
-
-    With what combines results it reduces the block; to None where that is empty, as partitions are
-    after a filter.
-    """
-
-    f: Callable[..., Any]
-    combine: Callable[[Any, Any], Any] | None
-    small: tuple[Any, ...]
-    limits: tuple[Any, ...]  # of the blocks inside of this one
-    errors: dict[str, Any]  # how the caller takes errors of floating point
-
-    def of_block(self, *arrays: Any) -> MemoryBlocks:
-        """Cut a block as an array in memory is."""
-        return MemoryBlocks(arrays[0], arrays[1:], *self.limits)
-
-    def __call__(self, *arrays: Any) -> Any:
-        arrays = tuple(map(_whole, arrays))
-        for values in arrays[1:]:
-            if values.shape[0] != arrays[0].shape[0]:
-                raise ValueError(
-                    f"A block of X has {arrays[0].shape[0]} rows, and that of what is aligned "
-                    f"with it {values.shape[0]}. Cut both into the same chunks of rows."
-                )
-        blocks = self.of_block(*arrays)
-        with np.errstate(**self.errors):
-            if self.combine is None:
-                return blocks.map(self.f, *self.small)
-            return blocks.map_reduce(self.f, self.combine, *self.small) if len(blocks) else None
-
-
 def _combined(combine: Callable[[Any, Any], Any], parts: list[Any]) -> Any:
     """Combine many results; the first is copied, as a task must not change what it is given."""
     parts = [part for part in parts if part is not None]
@@ -495,72 +525,3 @@ def _no_rows(values: Any) -> Data:
     if sparse.issparse(values._meta):
         return sparse.csr_array(shape, dtype=values.dtype)
     return np.empty(shape, values.dtype)
-
-
-class Blocks(Protocol):
-    """Records, with what is aligned with them, as the blocks that functions are applied to.
-
-    Whoever computes says what is done to a block; only the kinds of blocks know where the records
-    lie: in an array, a memory map or a CSR matrix, or in Dask arrays. Functions must not hold
-    records of their own, as they travel to where the records are. No rows are one empty block, so
-    that results have their shapes all the same.
-    """
-
-    def __len__(self) -> int: ...
-
-    def map(self, f: Callable[..., Array], *small: Any) -> Array:
-        """Stack ``f(X, *aligned, *small)`` of all blocks, which has a row for each record.
-
-        Lazily, as a Dask array, where the records are Dask arrays.
-        """
-        ...
-
-    def map_reduce(
-        self, f: Callable[..., Result], combine: Callable[[Result, Result], Result], *small: Any
-    ) -> Result:
-        """Combine ``f(X, *aligned, *small)`` of all blocks; `add` sums them.
-
-        One pass over all records. ``combine`` is associative, and may change its first argument.
-        """
-        ...
-
-    @staticmethod
-    def of(
-        X: Data,
-        *aligned: Array,
-        width: int | None = None,
-        elements: int = BLOCK_ELEMENTS,
-        rows: IntArray | None = None,
-        keep_sparse: bool = False,
-        task: str = "",
-        part: str = "",
-    ) -> "Blocks":
-        """Cut records, and what is aligned with them, into blocks.
-
-        Parameters
-        ----------
-        X : ndarray, memory map, CSR matrix or Dask array of shape (n, d)
-            Records.
-        *aligned : ndarray or Dask array of shape (n, ...)
-            What has a row for each record.
-        width : int, default=None
-            Entries of the largest table that is made of one record; 0 for no table.
-        elements : int, default=2**18
-            Entries of the largest table of a block.
-        rows : ndarray of int, default=None
-            Those to walk through; None for all.
-        keep_sparse : bool, default=False
-            CSR records come as they are, for products with them.
-        task : str, default=""
-            Of a progress bar; none where empty.
-        part : str, default=""
-            As which a watcher knows what is mapped; empty where there is nothing to watch.
-        """
-        width = X.shape[1] if width is None else width
-        made: Any = MemoryBlocks(X, aligned, width, elements, rows, keep_sparse, task, part)
-        if is_large(X):
-            together = aligned_chunks(X, aligned)
-            if rows is not None:
-                together = [values[np.asarray(rows)] for values in together]
-            made = DaskBlocks(together[0], tuple(together[1:]), width, elements, keep_sparse, task)
-        return made

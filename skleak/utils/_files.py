@@ -1,4 +1,4 @@
-"""Write files and JSON."""
+"""Write files, tables and JSON."""
 
 import json
 import math
@@ -6,14 +6,18 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import pandas as pd
 
+from skleak.utils._arguments import import_optional
+from skleak.utils._blocks import aligned_chunks, computed, is_large, positions_of, row_blocks
 from skleak.utils._confidential import CalibratedNoise
-from skleak.utils._typing import Array
+from skleak.utils._typing import Array, FloatArray
 
 # The owner alone; the umask may take more away.
 _OWNER = 0o600
@@ -168,3 +172,85 @@ def read_document(text: "str | bytes") -> tuple[str, dict[str, Any]]:
         return kind, {key: decode(value) for key, value in content.items()}
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+
+
+# Numbers of one group of rows, which are in memory at once: 64 MB.
+_ELEMENTS = 1 << 23
+# In the footer of every file written here: no other file is replaced by one.
+_MARK = b"skleak"
+
+
+def write_table(path: Any, values: Any, names: Sequence[str], labels: Any = None) -> Path:
+    """Write a Parquet file, whole or not at all, and for its owner alone; return its path.
+
+    Shapes: ``values`` (n, k), a Dask array or one in memory; ``labels`` (n,), an index, an array or
+    a Dask array; by default the positions of the rows.
+    """
+    arrow = import_optional("pyarrow", "parquet", "Writing a Parquet file")
+    parquet = import_optional("pyarrow.parquet", "parquet", "Writing a Parquet file")
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"`out` is the folder {str(target)!r}. Pass the path of a file.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder {str(target.parent)!r} for the file of `out`. Make it first."
+        )
+    try:
+        is_own = not target.exists() or _MARK in (parquet.read_schema(target).metadata or {})
+    except arrow.ArrowInvalid:
+        is_own = False
+    if not is_own:
+        raise FileExistsError(
+            f"`out={str(target)!r}` is a file that was not written here, perhaps the records "
+            "themselves. Pass another path, or delete the file first."
+        )
+
+    def fill(stream: BinaryIO) -> None:
+        tables = _arrow_tables(arrow, values, names, labels)
+        first = next(tables)
+        with parquet.ParquetWriter(stream, first.schema) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
+
+    write_confidential(target, fill)
+    return target
+
+
+def _arrow_tables(arrow: Any, values: Any, names: Sequence[str], labels: Any) -> Iterator[Any]:
+    """Yield groups of rows as tables of one schema, with their labels as a column."""
+    labels = positions_of(values) if labels is None else labels
+    name = getattr(labels, "name", None) if isinstance(labels, pd.Index) else None
+    name, schema = name if isinstance(name, str) else "record", None
+    for numbers, own in _row_groups(values, labels):
+        index = own if isinstance(own, pd.Index) else pd.Index(own)
+        if index.nlevels > 1:
+            index = pd.Index([str(label) for label in index.to_flat_index()])
+        index = index.rename(None if name in names else name)
+        frame = pd.DataFrame(numbers, columns=list(names), index=index)
+        try:
+            table = arrow.Table.from_pandas(frame, schema=schema, preserve_index=True)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError) as error:
+            raise TypeError(
+                "The labels of the records are of mixed types, and a column of a Parquet file has "
+                "one. Give the records an index of text, or of whole numbers."
+            ) from error
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), _MARK: b"leakage"})
+        schema = table.schema
+        yield table
+
+
+def _row_groups(values: Any, labels: Any) -> Iterator[tuple[FloatArray, Array]]:
+    """Yield groups of rows in memory, with their labels."""
+    n, k = values.shape
+    if not is_large(values):
+        for rows in list(row_blocks(n, k, _ELEMENTS)) or [slice(0, 0)]:
+            yield values[rows], labels[rows]
+        return
+    values, *rest = aligned_chunks(values, [labels] if is_large(labels) else [])
+    sizes, start = values.chunks[0], 0
+    step = max(1, _ELEMENTS // max(1, k * max(sizes)))
+    for first in range(0, len(sizes), step):
+        rows = slice(start, start + sum(sizes[first : first + step]))
+        numbers, *own = computed([one[rows] for one in (values, *rest)])
+        yield numbers, own[0] if own else labels[rows]
+        start = rows.stop

@@ -24,7 +24,7 @@ N = 40
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("skleak.utils.sources._stored.BLOCK_ELEMENTS", 60)
+    monkeypatch.setattr("skleak.utils.sources.BLOCK_ELEMENTS", 60)
     with dask.config.set(scheduler="synchronous"):
         yield
 

@@ -62,7 +62,7 @@ def table(rng):
 @pytest.fixture
 def parquet(table, tmp_path, monkeypatch):
     """The table in a file of several blocks; without text, and with it."""
-    monkeypatch.setattr("skleak.utils.sources._stored.BLOCK_ELEMENTS", 80)
+    monkeypatch.setattr("skleak.utils.sources.BLOCK_ELEMENTS", 80)
     paths = tmp_path / "numbers.parquet", tmp_path / "all.parquet"
     table.drop(columns="ward").to_parquet(paths[0], row_group_size=13)
     table.to_parquet(paths[1], row_group_size=13)

@@ -85,7 +85,7 @@ def _public():
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("skleak.utils.sources._stored.BLOCK_ELEMENTS", 60)
+    monkeypatch.setattr("skleak.utils.sources.BLOCK_ELEMENTS", 60)
 
 
 @pytest.mark.parametrize("kind", mostly_slow(KINDS))

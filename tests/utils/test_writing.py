@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from skleak.linear_model import PrivateLinearRegression
-from skleak.utils.sources import write_table
+from skleak.utils._files import write_table
 
 pytest.importorskip("pyarrow")
 dask = pytest.importorskip("dask")
@@ -73,7 +73,7 @@ def test_only_the_owner_may_read_it(X, y, tmp_path):
 
 @pytest.fixture
 def small_groups(monkeypatch):
-    monkeypatch.setattr("skleak.utils.sources._tables._ELEMENTS", 400)
+    monkeypatch.setattr("skleak.utils._files._ELEMENTS", 400)
 
 
 def test_a_block_that_fails_leaves_nothing_behind(tmp_path, small_groups):

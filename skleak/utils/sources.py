@@ -1,32 +1,338 @@
-"""Open tables of all kinds."""
+"""Tables that outgrow memory, as Dask arrays whose blocks are loaded when they are needed."""
 
+import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import wraps
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial, wraps
+from itertools import pairwise
 from os import PathLike
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype, is_numeric_dtype, is_object_dtype
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.utils._arguments import dask_module
+from skleak.utils._arguments import dask_module, import_optional
 from skleak.utils._blocks import Blocks, aligned_chunks, computed, is_frame, is_large
-from skleak.utils._records import row_label, row_labels, values_withheld
+from skleak.utils._labels import NUMBERS
+from skleak.utils._records import row_labels
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
-from skleak.utils.sources._stored import (
-    Opening,
-    Table,
-    check_columns,
-    lengths_of,
-    settled,
-)
-from skleak.utils.sources._tables import as_floats, only_finite
+
+# Entries of one block of numbers: 32 MB.
+BLOCK_ELEMENTS = 1 << 22
+
+
+def _read_groups(
+    path: str, known: tuple[int, int, int] | None, groups: list[int], columns: list[str]
+) -> pd.DataFrame:
+    """Read groups of rows of a Parquet file; categories come as their values."""
+    parquet = import_optional("pyarrow.parquet", "parquet", "A Parquet file")
+    types = import_optional("pyarrow.types", "parquet", "A Parquet file")
+    _check_same(path, known)
+    # One thread: blocks are loaded side by side.
+    table = parquet.ParquetFile(path).read_row_groups(groups, columns=columns, use_threads=False)
+    _check_same(path, known)
+    for k, column in enumerate(table.columns):
+        if types.is_dictionary(column.type):
+            values = column.cast(column.type.value_type)
+            table = table.set_column(k, table.column_names[k], values)
+    return table.select(columns).to_pandas(ignore_metadata=True)
+
+
+def _check_same(path: str, known: tuple[int, int, int] | None) -> None:
+    if fingerprint(path) != known:
+        raise RuntimeError(
+            f"The file {path!r} changed under way: it is not the one that was opened, and results "
+            "would be of two data sets at once. Open it again, once nobody writes to it."
+        )
+
+
+def fingerprint(path: str) -> tuple[int, int, int] | None:
+    """Size, time of change and place of a file, which a changed one has not; None if it is gone."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _collect(frame: Any, n_rows: int, columns: list[str]) -> pd.DataFrame:
+    """Collect so many rows of a Polars lazy frame."""
+    table = frame.select(columns).collect()
+    if table.height != n_rows:
+        raise RuntimeError(
+            f"What the lazy frame reads changed under way: {table.height} rows where there were "
+            f"{n_rows}. Open it again, once nobody writes to it."
+        )
+    return table.to_pandas()
+
+
+# What tells a piece of a table from others, its number of rows, and what reads some columns of it.
+Piece: TypeAlias = tuple[object, int, Callable[[list[str]], pd.DataFrame]]
+
+
+def _rows(piece: pd.DataFrame, start: int, stop: int, first: int) -> pd.DataFrame:
+    """Return rows of a piece, by their positions in the whole table."""
+    rows = piece.iloc[start:stop].set_axis(pd.RangeIndex(first, first + stop - start))
+    return _with_nan(rows)
+
+
+def _with_nan(part: pd.DataFrame) -> pd.DataFrame:
+    """Return text as objects, with NaN where it is missing: transformers know no other."""
+    part = part.copy(deep=False)
+    for name, kind in part.dtypes.items():
+        is_object = is_object_dtype(kind)
+        if isinstance(kind, pd.StringDtype) or (is_object and infer_dtype(part[name]) == "string"):
+            part[name] = part[name].astype(object).where(part[name].notna(), np.nan)
+    return part
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table outside memory: a Dask data frame whose partitions stay as they are.
+
+    Those of a Parquet file or a lazy frame come in order, and rows go by their positions.
+    """
+
+    frame: Any
+    name: str  # in messages
+    token: str  # what tells it from others, and from itself once it is changed
+    sizes: tuple[int, ...] | None = None  # rows of its partitions; None for Dask's own frames
+
+    @classmethod
+    def of(cls, X: Any, columns: Sequence[str] | None = None) -> "Table":
+        """Open a table, of which some columns are wanted: schema and sizes are read, and no row."""
+        if is_frame(X):
+            refuse_twice(X.columns)
+            token = str(X._name)
+            if columns is not None:
+                check_columns(X, columns, "the frame")
+                X = X[list(columns)]
+            frame = settled(X).map_partitions(_with_nan, meta=_with_nan(X._meta))
+            return cls(frame, "the frame", token)
+        if is_large(X):
+            raise TypeError(
+                "The columns of a Dask array have no names and one type. Pass a Dask data frame, "
+                "or the path of a Parquet file."
+            )
+        import_optional("dask", "parquet", "A Parquet file")
+        open_ = _lazy if hasattr(X, "collect_schema") else _files_of
+        name, pieces, meta = open_(X)
+        if columns is not None:
+            check_columns(meta, columns, name)
+            meta = meta[list(columns)]
+        wanted, tokenize = list(meta.columns), dask_module("dask.base").tokenize
+        whole = tokenize([piece[0] for piece in pieces])
+        token, first = tokenize(whole, wanted), 0
+        layer, sizes = dict[Any, Any](), list[int]()
+        for k, (_, n_rows, read) in enumerate(pieces):
+            # A piece is read once, and then cut: a small slice would cost as much as any.
+            layer[f"piece-{token}", k] = (partial(read, wanted),)
+            for start, stop in _cut(n_rows, len(wanted)):
+                piece = f"piece-{token}", k
+                layer[f"rows-{token}", len(sizes)] = (_rows, piece, start, stop, first)
+                sizes.append(stop - start)
+                first += sizes[-1]
+        keys = [(f"rows-{token}", k) for k in range(len(sizes))]
+        divisions = (None,) * (len(sizes) + 1)
+        frames = dask_module("dask.dataframe")
+        frame = frames.from_graph(layer, _with_nan(meta), divisions, keys, "table")
+        return cls(frame, name, whole, tuple(sizes))
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Numbers of rows of the partitions; of Dask's own frames one cheap pass counts them."""
+        return lengths_of(self.frame)[0] if self.sizes is None else self.sizes
+
+
+def _cut(n_rows: int, n_columns: int) -> list[tuple[int, int]]:
+    """Cut rows into equal slices no larger than a block."""
+    step = max(1, BLOCK_ELEMENTS // max(1, n_columns))
+    edges = np.linspace(0, n_rows, max(1, -(-n_rows // step)) + 1).astype(int).tolist()
+    return list(pairwise(edges))
+
+
+def _lazy(frame: Any) -> tuple[str, list[Piece], pd.DataFrame]:
+    """Open a lazy frame: its schema is resolved, and its rows are counted."""
+    polars = import_optional("polars", "parquet", "A Polars lazy frame")
+    schema = frame.collect_schema()
+    n_rows = int(frame.select(polars.len()).collect().item())
+    try:
+        token = dask_module("dask.base").tokenize(frame.serialize(), n_rows)
+    except Exception:  # a plan of functions that cannot be written down is one of its own
+        token = uuid4().hex
+    # Each slice is a piece of its own: a lazy frame loads what it is asked for.
+    pieces: list[Piece] = [
+        (f"{token}-{start}", stop - start, partial(_collect, rows, stop - start))
+        for start, stop in _cut(n_rows, len(schema))
+        for rows in [frame.slice(start, stop - start)]
+    ]
+    return "the lazy frame", pieces, polars.DataFrame(schema=schema).to_pandas()
+
+
+def _files_of(path: Any) -> tuple[str, list[Piece], pd.DataFrame]:
+    """Open a Parquet file, or a folder of them in the order of their names."""
+    parquet = import_optional("pyarrow.parquet", "parquet", "A Parquet file")
+    given, path = str(path), Path(path)
+    if not given or not path.exists():  # an empty path would be the working folder
+        raise FileNotFoundError(
+            f"There is no file or folder {given!r}. Records are passed as an array, a "
+            "frame, or the path of a Parquet file or of a folder of them."
+        )
+    files = _inside(path) if path.is_dir() else [path]
+    columns: list[str] = []
+    pieces: list[Piece] = []
+    for file in files:
+        try:
+            footer = parquet.ParquetFile(file)
+        except OSError:
+            raise
+        except ValueError as error:  # of pyarrow, which does not name the file
+            text = f"{str(file)!r} is no Parquet file that can be read: {error}"
+            raise ValueError(text) from None
+        schema = footer.schema_arrow
+        # Without the index that pandas or Dask wrote beside the columns.
+        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        own = [name for name in schema.names if name not in index]
+        refuse_twice(own)
+        if not pieces:
+            columns, first = own, schema
+        elif apart := sorted(set(own) ^ set(columns))[:5]:
+            raise ValueError(
+                f"The files of the table have different columns: {str(file)!r} and "
+                f"{str(files[0])!r} differ by {apart}. Write all files with one schema."
+            )
+        pieces += _pieces(str(file), footer.metadata, len(columns))
+    meta = first.empty_table().to_pandas(ignore_metadata=True)[columns]
+    decoded = {n: k.categories.dtype for n, k in meta.dtypes.items() if hasattr(k, "categories")}
+    return repr(str(path)), pieces, meta.astype(decoded)
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Files of a table in the order of their names; hidden ones are none of it."""
+    files = []
+    for file in sorted(folder.rglob("*")):
+        parts = file.relative_to(folder).parts
+        if file.suffix.lower() != ".parquet" or any(part[0] in "._" for part in parts):
+            continue
+        if keys := [part for part in parts[:-1] if "=" in part]:
+            raise ValueError(
+                f"The folder {str(folder)!r} is partitioned by a column that its files do not "
+                f"hold, as {keys[0]!r} says. Pass polars.scan_parquet(folder, "
+                "hive_partitioning=True) or dask.dataframe.read_parquet(folder), which read it."
+            )
+        files.append(file)
+    if not files:
+        raise FileNotFoundError(f"The folder {str(folder)!r} holds no file *.parquet.")
+    return files
+
+
+def _pieces(path: str, footer: Any, n_columns: int) -> Iterator[Piece]:
+    """Cut a file into pieces: as many of its small row groups as one block holds."""
+    known, groups, size = fingerprint(path), list[int](), 0
+    for group in range(footer.num_row_groups):
+        more = footer.row_group(group).num_rows
+        if groups and (size + more) * n_columns > BLOCK_ELEMENTS:
+            yield (path, known, groups), size, partial(_read_groups, path, known, groups)
+            groups, size = [], 0
+        groups, size = [*groups, group], size + more
+    yield (path, known, groups), size, partial(_read_groups, path, known, groups)
+
+
+def refuse_twice(names: Sequence[Any]) -> None:
+    """Refuse columns of one name, which cannot be told apart."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"The table has several columns of the name {twice[0]!r}. Rename them.")
+
+
+def check_columns(
+    frame: Any, names: Sequence[str], table: str = "the table", what: str = "X needs"
+) -> None:
+    """Refuse names that a table does not have."""
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"{what} the column {missing[0]!r}, which {table} does not have. Expected one of "
+            f"{[str(name) for name in frame.columns[:20]]}."
+        )
+
+
+def lengths_of(*frames: Any) -> list[tuple[int, ...]]:
+    """Numbers of rows of the partitions of each; one cheap pass."""
+    counted = computed(frame.map_partitions(len) for frame in frames)
+    return [tuple(map(int, sizes)) for sizes in counted]
+
+
+def settled(frame: Any) -> Any:
+    """Return a Dask frame or series whose partitions stay as many as it says.
+
+    Of few columns of Parquet files Dask would read several files as one partition, after others
+    have counted them.
+    """
+    frames, simple = dask_module("dask.dataframe"), frame.simplify()
+    graph, keys = dict(simple.dask), simple.__dask_keys__()
+    return frames.from_graph(graph, frame._meta, frame.divisions, keys, "settled")
+
+
+def head_of(X: Any, n: int = 64) -> pd.DataFrame:
+    """Return the first rows of a table outside memory, of the first partition that has some."""
+    for part in Table.of(X).frame.to_delayed():
+        rows = part.compute().iloc[:n]
+        if len(rows):
+            return rows
+    raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+
+
+@dataclass(frozen=True)
+class Opening:
+    """One opening of a table, which another one of the same table does not know."""
+
+    unique: str = field(default_factory=lambda: uuid4().hex)
+
+    def __dask_tokenize__(self) -> str:
+        """Return the same for all: what is computed does not depend on it."""
+        return "opening"
+
+    def expect(self, index: Any, values: Array, name: str, partition_info: Any) -> None:
+        """Refuse a partition that is not as it was, or whose labels another part orders otherwise.
+
+        Shapes: ``index`` and ``values`` (n,).
+        """
+        if partition_info is None:
+            return
+        if values.dtype.kind not in "biuf":
+            try:
+                values = pd.util.hash_array(values.astype(object))
+            except TypeError:  # of nested values
+                values = pd.util.hash_array(np.array([repr(value) for value in values], object))
+        labels = pd.util.hash_pandas_object(index, index=False).to_numpy()
+        for place, rows in {(name,): values, ("index", int(labels.sum())): labels}.items():
+            checksum = zlib.crc32(np.ascontiguousarray(rows).data.cast("B"))
+            seen = _first_seen(self.unique, partition_info["number"], *place)
+            if seen.setdefault("rows", checksum) != checksum:
+                raise RuntimeError(
+                    "The table gave other rows than before, or the same in another order, and "
+                    "records and targets are read apart, several times. Merges, groups, samples "
+                    "and shuffles keep no order of their own, and functions without a seed no "
+                    "values: set their seed or `maintain_order`, or sort; persist a Dask frame by "
+                    "`frame.persist()`; or write the table to Parquet and pass the path. Let "
+                    "nobody write to its files."
+                )
+
+
+@lru_cache(maxsize=1 << 16)
+def _first_seen(*place: object) -> dict[str, int]:
+    """Return what holds the checksum of a place as this process first found it."""
+    return {}
 
 
 def index_labels(records: Any) -> Any:
@@ -36,12 +342,7 @@ def index_labels(records: Any) -> Any:
     """
     if not is_frame(records):
         return row_labels(records)
-    frame = settled(records)
-    return _labels_of(frame, lengths_of(frame)[0])
-
-
-def _labels_of(frame: Any, lengths: tuple[int, ...]) -> Any:
-    return _array_of(frame.index.to_series(), "the index", lengths, Opening())
+    return series_array(records.index.to_series(), "the index")
 
 
 def series_array(series: Any, name: str) -> Any:
@@ -94,7 +395,7 @@ def _as_numbers(
             ) from None
         with np.errstate(all="ignore"):
             sums += table[:, j]
-    _expect(opening, part.index, sums, "X", partition_info)
+    opening.expect(part.index, sums, "X", partition_info)
     return pd.DataFrame(table, index=part.index, columns=meta.columns, copy=False)
 
 
@@ -109,7 +410,7 @@ def _plain(
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         values = column.to_numpy()
-    _expect(opening, part.index, values, name, partition_info)
+    opening.expect(part.index, values, name, partition_info)
     return pd.Series(values, index=part.index)
 
 
@@ -133,14 +434,10 @@ def _checked(part: pd.Series, meta: pd.Series, name: str) -> pd.Series:
                 "`.cat.as_known()` or `.cat.set_categories(...)` on the column first."
             )
     elif len(part) and is_numeric_dtype(expected) != is_numeric_dtype(got):
-        is_number = is_numeric_dtype(expected) and infer_dtype(part) in _NUMBERS
+        is_number = is_numeric_dtype(expected) and infer_dtype(part) in NUMBERS
         if not is_number:
             raise TypeError(mixed)
     return part if not hasattr(got, "categories") else part.astype(got.categories.dtype)
-
-
-# Numbers of Python, as booleans are beside None.
-_NUMBERS = ("boolean", "decimal", "integer", "floating", "mixed-integer-float")
 
 
 def _is_unknown(column: pd.Series) -> bool:
@@ -153,16 +450,6 @@ def _value_type(column: pd.Series) -> Any:
     """Type of the values of a column, of its categories where it has some."""
     kind = column.dtype
     return kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
-
-
-def _expect(opening: Opening, index: Any, values: Any, name: str, partition_info: Any) -> None:
-    """Refuse a partition that is not as it was, or whose labels another part has in other order."""
-    if partition_info is None:
-        return
-    number = partition_info["number"]
-    opening.expect(values, name, number)
-    labels = pd.util.hash_pandas_object(index, index=False).to_numpy()
-    opening.expect(labels, "index", number, int(labels.sum()))
 
 
 @dataclass(frozen=True)
@@ -226,7 +513,9 @@ def open_records(
     for name, series in (own | alone).items():
         values = _array_of(series, name, lengths, opening)
         special[name] = _named(values, table.token, held[name]) if name in held else values
-    labels = _labels_of(table.frame, lengths) if table.sizes is None else None
+    labels = None
+    if table.sizes is None:
+        labels = _array_of(table.frame.index.to_series(), "the index", lengths, Opening())
     records = _numbers(table.frame[columns], lengths, opening)
     records = _named(records, table.token, columns)
     schema = pd.DataFrame(np.empty((0, len(columns))), columns=columns)
@@ -365,7 +654,7 @@ class RawRecords:
             names = [value for value in given if isinstance(value, str)]
             check_columns(table.frame, names, table.name, "`y` or the weights name")
             held, sizes = table.frame.to_delayed(), table.lengths
-        aligned = [_cut(value, sizes) for value in given]
+        aligned = [_parts_of(value, sizes) for value in given]
         rows = dask_module("dask").delayed(RawRows.of)
         blocks = tuple(rows(*parts) for parts in zip(held, *aligned, strict=True))
         return cls(blocks, np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp))
@@ -390,7 +679,7 @@ class RawRecords:
         return RawRows.joined(computed(some)).take(back)
 
 
-def _cut(values: Any, sizes: tuple[int, ...]) -> list[Any]:
+def _parts_of(values: Any, sizes: tuple[int, ...]) -> list[Any]:
     """Targets or weights of each block; a name and None are those of all."""
     if values is None or isinstance(values, str):
         return [values] * len(sizes)
@@ -404,64 +693,6 @@ def _cut(values: Any, sizes: tuple[int, ...]) -> list[Any]:
             )
         return parts
     return np.split(np.asarray(values), np.cumsum(sizes)[:-1])
-
-
-def codes_of(y: Any, classes: Array) -> Any:
-    """Code of each label of a Dask array: 0 and 1 of two classes, else its number; (n,)."""
-    array = dask_module("dask.array")
-    return array.map_blocks(block_codes, y, classes, dtype=np.float64, meta=np.empty(0))
-
-
-def block_codes(y: Array, classes: Array) -> FloatArray:
-    """Code of each label of a block, (n,); ValueError where one is not among the classes."""
-    y = np.asarray(y)
-    if len(y) and not is_text(classes) and y.dtype.kind in "OUT" and is_text(y):
-        known = np.zeros(len(y), dtype=bool)
-    else:
-        # As text of any length: cut to that of the classes, another label could be one of them.
-        y = np.asarray(y, dtype=str) if is_text(classes) else y
-        known = np.isin(y, classes)
-    if not np.all(known):
-        raise ValueError(
-            f"`y` holds labels the model was not fitted on, of {np.sum(~known)} records of one "
-            "block. Expected labels among `classes_`."
-        )
-    if len(classes) == 2:
-        return (y == classes[1]).astype(np.float64)
-    return np.searchsorted(classes, y).astype(np.float64)
-
-
-def expect_labels(y: Array) -> None:
-    """Refuse what is no label before it is counted: numbers that are not whole, and mixed types."""
-    if y.dtype.kind == "f" and np.any(y != np.floor(y)):
-        raise ValueError(
-            "Unknown label type: continuous. The target holds numbers that are not whole; pass "
-            "classes as integers or text, or fit a regression."
-        )
-    kind = infer_dtype(y) if y.dtype.kind == "O" else "integer"
-    if kind.startswith("mixed") and any(isinstance(label, str) for label in y.tolist()):
-        raise TypeError(
-            "The types of the target are mixed: some labels are text and others are not. Give "
-            "all of them one type."
-        )
-    if kind == "decimal" or kind not in ("string", "empty", *_NUMBERS):
-        raise ValueError(
-            f"Unknown label type: {kind}. Pass classes as integers or text, or fit a regression."
-        )
-
-
-def label_array(labels: list[Any], dtype: np.dtype[Any]) -> Array:
-    """Return labels as an array, of the declared type of their target where that can hold them."""
-    found = np.array(labels)
-    if dtype.kind == "O" and not is_text(found):
-        return found
-    declared = np.array(labels, dtype=dtype) if is_text(found) else found.astype(dtype)
-    return declared if np.array_equal(declared, found) else found
-
-
-def is_text(labels: Array) -> bool:
-    """Return True for strings of any type that NumPy or pandas keeps them in."""
-    return labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.tolist())
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -523,92 +754,72 @@ def _answered(X: Data, model: Any, name: str) -> Array:
     return answer[: X.shape[0]]
 
 
-def find_classes(
-    y: Array,
-    declared: Any,
-    records: Any,
-    estimator: str,
-    counts: dict[Any, tuple[int, str]] | None = None,
-    *,
-    name: str = "`classes`",
-) -> Array:
-    """Return the classes of targets in ascending order, (n_classes,).
+def as_floats(values: Any, name: str, columns: list[str] | None = None) -> Any:
+    """Turn a Dask array into one of float64 numbers, lazily; TypeError where it holds others.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Targets; or distinct labels, of which ``counts`` says how many records have them.
-    declared : array-like of shape (n_classes,) or None
-        Classes that are public knowledge; None reads them off the labels.
-    records : object
-        Of which rows are named.
-    estimator : str
-        Its name, for messages.
-    counts : dict, default=None
-        Number of records of each label, and the name of one of them.
-    name : str, default="`classes`"
-        How ``declared`` is called in messages.
-
-    Raises
-    ------
-    ValueError
-        For targets that are no classes, a single class, and labels that were not declared.
+    Shapes: ``values`` (n, ...).
     """
-    with values_withheld(records, y):
-        several = y if counts is None else np.repeat(y, 3)  # distinct labels look continuous
-        check_classification_targets(several)
-    found: Array = np.unique(y)
-    if declared is not None:
-        classes = _declared(declared, found, name)
-        _check_among(y, classes, records, counts, name)
-        return classes
-    if len(found) < 2:
-        raise ValueError(
-            f"{estimator} needs two classes; the target holds only one class. Pass records of both "
-            "classes."
+    if values.dtype.kind not in "biufO":
+        raise TypeError(
+            f"{name} must hold numbers; got dtype {values.dtype}. Encode it, or leave it out."
         )
-    return found
+    return _block_by_block(_as_floats, values, name, columns, values.dtype.kind != "O")
 
 
-def check_known_labels(y: Array, classes: Array, records: Any) -> None:
-    """Refuse labels other than the classes of a fitted model."""
-    unknown = np.flatnonzero(~pd.Series(y).isin(classes.tolist()).to_numpy())
-    if len(unknown):
+def only_finite(values: Any, name: str, columns: list[str] | None = None) -> Any:
+    """Refuse NaN and infinity in a Dask array of numbers, as its blocks are walked through."""
+    return _block_by_block(_finite_block, values, name, columns)
+
+
+def _block_by_block(f: Callable[..., Any], values: Any, *given: Any) -> Any:
+    meta = values._meta if sparse.issparse(values._meta) else np.empty((0,) * values.ndim)
+    map_blocks = dask_module("dask.array").map_blocks
+    return map_blocks(f, values, *given, dtype=np.float64, meta=meta)
+
+
+def _finite_block(block: Any, name: str, columns: list[str] | None, block_info: Any = None) -> Any:
+    stored = block.data if sparse.issparse(block) else block
+    if not np.isfinite(stored).all():
+        held = "NaN" if np.isnan(stored).any() else "infinity"
+        where = ""
+        if not sparse.issparse(block):
+            at = np.argwhere(~np.isfinite(block))[0]
+            start = block_info[0]["array-location"][0][0] if block_info else 0
+            where = f", first in row {start + int(at[0])}"
+            if block.ndim > 1:
+                column = columns[at[1]] if columns else f"x{at[1]}"
+                where += f" of column {column!r}"
         raise ValueError(
-            f"`y` holds labels the model was not fitted on, of {len(unknown)} records; the "
-            f"first is that of {row_label(records, int(unknown[0]))}. Expected labels among "
-            "`classes_`."
+            f"Input {name} contains {held}{where}. Impute such values, or drop the records."
         )
+    return block
 
 
-def _declared(classes: Any, found: Array, name: str) -> Array:
-    """Sort the classes that were declared public, of the same type as the labels found."""
-    declared = column_or_1d(np.asarray(classes))
-    distinct: Array = np.unique(declared)
-    if len(distinct) < 2 or len(distinct) < len(declared):
+def _as_floats(block: Any, name: str, columns: list[str] | None, declared: bool) -> Any:
+    """Return a block as float64 numbers, be it dense or CSR."""
+    if sparse.issparse(block):
+        return sparse.csr_array(block, dtype=np.float64)
+    block = np.asarray(block)
+    if declared and block.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} has blocks of mixed types: it is declared to hold numbers, and one of its "
+            f"blocks is of dtype {block.dtype}. Give all partitions one type."
+        )
+    try:
+        return block.astype(np.float64, copy=False)
+    except (ValueError, TypeError):
+        where = _first_text(block, columns)
         raise ValueError(
-            f"{name} must list at least two different labels; got {declared.tolist()!r}."
-        )
-    if is_text(distinct) != is_text(found):
-        raise ValueError(
-            f"{name} holds {distinct.dtype} and the target {found.dtype}: pass labels of the "
-            "same type."
-        )
-    return distinct
+            f"Could not convert {name} to numbers: {where} holds none. Encode it or leave it out."
+        ) from None
 
 
-def _check_among(
-    y: Array, classes: Array, records: Any, counts: dict[Any, tuple[int, str]] | None, name: str
-) -> None:
-    unknown = np.flatnonzero(~np.isin(y, classes))
-    if not len(unknown):
-        return
-    n = len(unknown)
-    if counts is None:
-        first = f"; the first is that of {row_label(records, int(unknown[0]))}"
-    else:
-        of = [counts[label] for label in y[unknown].tolist()]
-        n, first = sum(count for count, _ in of), f"; one is that of {of[0][1]}"
-    raise ValueError(
-        f"The labels of {n} records are not among {name}{first}. Expected {classes.tolist()!r}."
-    )
+def _first_text(block: Any, columns: list[str] | None) -> str:
+    """Name the first column of a block that is no number somewhere."""
+    table = block.reshape(len(block), -1)
+    for j in range(table.shape[1]):
+        try:
+            table[:, j].astype(np.float64)
+        except (ValueError, TypeError):
+            return "it" if block.ndim == 1 else f"column {columns[j] if columns else f'x{j}'!r}"
+    return "it"
