@@ -102,6 +102,8 @@ class MemoryBlocks:
     ) -> Result:
         """Combine ``f(X, *aligned, *small)`` of all blocks; `add` sums them."""
         parts = self._parts
+        if len(parts) == 1 and not self.task:
+            return self._call(f, small)(parts[0])
         return reduce(combine, _shown(in_order(self._call(f, small), parts), parts, self.task))
 
     @property
