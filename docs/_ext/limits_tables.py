@@ -21,7 +21,7 @@ CONSTANTS = [
     ("adversary.knowledge", "MAX_CODES", "whole numbers of a column that may be codes"),
     ("mechanisms.goals", "MOST_VALUES", "values of a column of a noise goal"),
     (
-        "linear_model.goals._large_problem",
+        "linear_model._goals",
         "_MOST_FITS",
         "fits to see that a noise goal gives nobody away",
     ),

@@ -18,18 +18,11 @@ from skleak.linear_model._fitting import (
     solve,
     solve_reweighted,
 )
+from skleak.linear_model._goals import LinearModelProblem, of_problem, safe_rung
 from skleak.linear_model._large import large_objective
 from skleak.linear_model._releasing import ReleasableModel
-from skleak.linear_model.goals import (
-    RungCheck,
-    calibrated_together,
-    is_one_block,
-    problem_of,
-    warn_of_partial_blocks,
-)
 from skleak.losses import SoftmaxLoss
 from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
-from skleak.mechanisms.calibration import ladder_rung
 from skleak.mechanisms.goals import resolve_goal
 from skleak.mechanisms.grids import EvenTotal, as_reweighting
 from skleak.report.guarantee import Promises
@@ -47,6 +40,7 @@ from skleak.utils._records import (
 from skleak.utils._sklearn_compat import (
     Task,
     check_sample_weight,
+    copy_attributes,
     fit_context,
     fit_task,
     no_task,
@@ -123,8 +117,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             objective, labels = self._objective_of(X, y, sample_weight)
             noise = noise_shape(self, objective)
             whose = None if persons is None else self._persons(persons, objective, labels)
-            state = replace(self._solve(objective, task), noise=noise, row_labels=labels)
-            state = replace(state, persons=whose)
+            state = self._solve(objective, task)
+            state = replace(state, noise=noise, row_labels=labels, persons=whose)
             with task.part("calibration"):
                 state = self._calibrated(state)
             self._keep(state)
@@ -255,32 +249,33 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         goal = self.noise_scale
         if not isinstance(goal, NoiseGoal):
             return state
-        public = isinstance(goal, PublicNoiseGoal)
-        if not public and is_large(state.objective.X) and is_one_block(state.objective):
-            return calibrated_together(self, state)
-        problem = problem_of(state, self._promises())
-        warn_of_partial_blocks(goal, problem)
-        if public:
+        if isinstance(goal, PublicNoiseGoal):
+            problem = LinearModelProblem.of(state, self._promises())
             return state.at_noise(resolve_goal(goal, problem))
         search = as_reweighting(self.reweighting)
-        search_tol = 0.0 if search is None else search.tol
-        needed = partial(self._needed_noise, persons=state.persons)
-        check = RungCheck(goal, problem, needed, search_tol)
-        check.foresee()
-        rung = ladder_rung(resolve_goal(goal, problem))
-        check.run(rung)
-        return state.at_noise(rung)
+        needed = partial(self._twin()._needed_noise, persons=state.persons)
+        given = goal, needed, 0.0 if search is None else search.tol
+        return state.at_noise(of_problem(safe_rung, state, self._promises(), *given))
+
+    def _twin(self) -> Self:
+        """Return what a refit needs of this estimator: neither an earlier fit nor a ledger."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.get_params(deep=False), ledger=None, verbose=0)
+        copy_attributes(
+            self, twin, ("n_features_in_", "feature_names_in_", "classes_", "_weighted")
+        )
+        twin.random_state = None if self.random_state is None else 0
+        return twin
 
     def _needed_noise(self, objective: Objective, persons: Persons | None = None) -> float:
-        """Noise scale that the goal needs on other records, by a whole fit."""
+        """Noise scale that the goal needs on other records, by a whole fit of a twin."""
         assert isinstance(self.noise_scale, NoiseGoal)
-        twin = object.__new__(type(self))  # a fit leaves attributes, which are not of this one
-        twin.__dict__.update(self.__dict__, verbose=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            state = replace(twin._solve(objective, no_task()), noise=noise_shape(twin, objective))
-            state = replace(state, persons=persons)
-            return float(resolve_goal(self.noise_scale, problem_of(state, self._promises())))
+            state = self._solve(objective, no_task())
+            state = replace(state, noise=noise_shape(self, objective), persons=persons)
+            problem = LinearModelProblem.of(state, self._promises())
+            return float(resolve_goal(self.noise_scale, problem))
 
     def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:
         """Weighted sum of targets that are numbers, (1,), or of the records of classes, (K,)."""

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -248,6 +248,13 @@ class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEsti
         self.ledger = ledger
         self.ledger_dataset = ledger_dataset
         self.verbose = verbose
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Inspect the signature once, and not in every fit."""
+        names: list[str] = super()._get_param_names()
+        return names
 
 
 # Parameters beyond which the third derivatives of the objective, p^3 numbers, take over 500 MB;

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import Tags, column_or_1d
+from sklearn.utils import Tags
 
 from skleak._released import (
     ClassificationMixin,
@@ -249,7 +249,6 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         if fitted:
             check_known_labels(y, self.classes_, records)
         else:
-            y = column_or_1d(y, warn=True)
             self.classes_ = find_classes(y, self.classes, records, type(self).__name__)
         return block_codes(y, self.classes_)
 

@@ -20,14 +20,13 @@ from skleak.influence.leakage import leakage_model, person_losses
 from skleak.influence.state import FitState, seen_through
 from skleak.inspection.refits import RawProblem
 from skleak.linear_model._fitting import LinearModelParameters, refusing_overflow, warn_if_uneven
-from skleak.linear_model._large import large_records
-from skleak.linear_model.goals import (
+from skleak.linear_model._goals import (
     LinearModelProblem,
     RungMoves,
-    asked,
-    problem_of,
+    of_problem,
     unchecked_moves,
 )
+from skleak.linear_model._large import large_records
 from skleak.mechanisms import NoiseGoal
 from skleak.mechanisms.goals import resolve_goal
 from skleak.report import LeakageReport
@@ -427,18 +426,18 @@ class MeasuredModel(LinearModelParameters):
 
     def _fitted_problem(self) -> LinearModelProblem:
         """Return this fit as a noise goal sees it."""
-        return problem_of(self._confidential_state(), self._terms)
+        return LinearModelProblem.of(self._confidential_state(), self._terms)
 
     def _noise_for(self, goal: NoiseGoal) -> float:
         """Noise scale that a goal needs on the records of this fit."""
-        return asked(partial(resolve_goal, goal), self._confidential_state(), self._terms)
+        return of_problem(partial(resolve_goal, goal), self._confidential_state(), self._terms)
 
     def _rung_moves(self) -> RungMoves | None:
         """Count the records that may move the rung of a goal; None without one."""
         if self._goal is None:
             return None
         state = self._confidential_state()
-        return asked(unchecked_moves, state, self._terms, self._goal, state.noise_scale)
+        return of_problem(unchecked_moves, state, self._terms, self._goal, state.noise_scale)
 
     @staticmethod
     def _raw_problem(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> RawProblem:

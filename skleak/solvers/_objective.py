@@ -17,7 +17,7 @@ from scipy import sparse
 
 from skleak.losses import PointwiseLoss
 from skleak.utils._arguments import dask_module
-from skleak.utils._blocks import Blocks, add, computed, positions_of
+from skleak.utils._blocks import Blocks, add, computed, dense, positions_of
 from skleak.utils._linalg import (
     ScaledCholesky,
     SingularMatrixError,
@@ -89,7 +89,7 @@ class CurvatureSums:
         if self.mean is not None and not self.total > 0.0:
             raise SingularMatrixError("no record has curvature")
         gram = self.gram.copy()
-        gram[np.diag_indices_from(gram)] += ridge
+        gram.flat[:: len(gram) + 1] += ridge  # the diagonal
         return HessianFactor(ScaledCholesky.of(gram), self.mean, self.total)
 
 
@@ -274,7 +274,7 @@ class Objective:
     moments: Moments | None = field(default=None, kw_only=True)
     start: "tuple[tuple[Any, ...], LargeSums] | None" = field(default=None, kw_only=True)
 
-    @property
+    @cached_property
     def total(self) -> float:
         """``N``, the sum of the sample weights."""
         known = self.moments
@@ -292,7 +292,7 @@ class Objective:
             return self.moments.smallest_weight, self.moments.largest_weight
         return float(self.sample_weight.min()), float(self.sample_weight.max())
 
-    @property
+    @cached_property
     def weights(self) -> FloatArray:
         """``s omega``, of shape (n,)."""
         return self.sample_weight * self.reweights
@@ -307,7 +307,7 @@ class Objective:
         """Number of coefficients, the intercepts included."""
         return self.layout.size
 
-    @property
+    @cached_property
     def penalty(self) -> FloatArray:
         """Diagonal of ``alpha P``: ``alpha`` on the coefficients, zero on the intercept."""
         penalty = np.full(self.n_parameters, self.alpha)
@@ -337,12 +337,21 @@ class Objective:
         weights[row] = 0.0
         return self._with(-float(own[0]), sample_weight=weights)
 
-    def with_entries(self, row: int, columns: IntArray | None, values: FloatArray) -> Self:
-        """Return the same objective, all weights one, with other entries, (k,), in a row.
+    def with_entries(
+        self, row: int | IntArray, columns: IntArray | None, values: FloatArray
+    ) -> Self:
+        """Return the same objective, all weights one, with other entries, (k,), in a row, or some.
 
-        Of records outside memory, where the row stays where it is; ``columns`` (k,) are None for
-        the target.
+        A row of records outside memory stays where it is; ``columns`` (k,) are None for the target.
         """
+        if self.moments is None:
+            rows = np.atleast_1d(row)
+            x, y = dense(self.X[rows]).copy(), self.y[rows]
+            if columns is None:
+                y = np.full(len(y), values[0])
+            else:
+                x[:, columns] = values
+            return self.with_record(rows, x, y).reweighted(np.ones(len(self.y)))
         array, at = dask_module("dask.array"), positions_of(self.X)
         ones = array.ones_like(self.sample_weight)
         if columns is None:
@@ -449,7 +458,10 @@ class Objective:
 
     def gradient_sum(self, a: FloatArray) -> FloatArray:
         """Weighted sum of the gradients of all records at predictor ``a``, of shape (p,)."""
-        return self.transpose_product(_scaled(self.loss.residual(a, self.y), self.weights))
+        return self._residual_sum(self.loss.residual(a, self.y))
+
+    def _residual_sum(self, residuals: FloatArray) -> FloatArray:
+        return self.transpose_product(_scaled(residuals, self.weights))
 
     def gradient_changes(
         self, w: FloatArray, steps: FloatArray, without: IntArray | None = None
@@ -607,11 +619,6 @@ class Objective:
         """Return the sums of which the Hessian at predictor ``a`` is made."""
         return CurvatureSums.of(self.X, self.weights * self.loss.curvature(a), self.fit_intercept)
 
-    def value_noise(self, a: FloatArray) -> float:
-        """Weighted sum of the sizes of residuals and targets at predictor ``a``."""
-        residuals = np.abs(self.loss.residual(a, self.y)).reshape(len(a), -1).sum(axis=1)
-        return float(self.weights @ (residuals + self._target_sizes))
-
     def reach(self, w: FloatArray) -> float:
         """Bound what any record's predictor is at parameters ``w``, or moves by such a step."""
         by_column, d = np.abs(w[self.layout]), self.X.shape[1]
@@ -701,12 +708,17 @@ class MemorySums:
     @property
     def value_noise(self) -> float:
         """Weighted sum of the sizes of residuals and targets."""
-        return self.objective.value_noise(self.predictor)
+        sizes = np.abs(self._residuals).reshape(len(self._residuals), -1).sum(axis=1)
+        return float(self.objective.weights @ (sizes + self.objective._target_sizes))
+
+    @cached_property
+    def _residuals(self) -> FloatArray:
+        return self.objective.loss.residual(self.predictor, self.objective.y)
 
     @property
     def gradient(self) -> FloatArray:
         """Weighted sum of the gradients, of shape (p,)."""
-        return self.objective.gradient_sum(self.predictor)
+        return self.objective._residual_sum(self._residuals)
 
     @property
     def gradient_noise(self) -> FloatArray:

@@ -147,6 +147,8 @@ class Blocks:
         One pass over all records. ``combine`` is associative, and may change its first argument.
         """
         parts = self._parts
+        if len(parts) == 1 and not self.task:
+            return self._call(f, small)(parts[0])
         return reduce(combine, _shown(in_order(self._call(f, small), parts), parts, self.task))
 
     @property

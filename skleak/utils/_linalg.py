@@ -180,7 +180,7 @@ class ScaledCholesky:
         scaled = matrix / np.outer(scale, scale)
         norm = np.abs(scaled).sum(axis=0).max()
         try:
-            factor = linalg.cholesky(scaled, lower=True)
+            factor = np.asfortranarray(np.linalg.cholesky(scaled))
         except np.linalg.LinAlgError as error:
             raise SingularMatrixError(str(error)) from error
         reciprocal, _ = linalg.lapack.dpocon(factor, norm, uplo="L")
@@ -190,7 +190,7 @@ class ScaledCholesky:
 
     def solve(self, b: FloatArray) -> FloatArray:
         """Solve ``M x = b`` for one right-hand side of shape (p,)."""
-        return linalg.cho_solve((self.factor, True), b / self.scale) / self.scale
+        return linalg.lapack.dpotrs(self.factor, b / self.scale, lower=True)[0] / self.scale
 
     def inverse(self) -> FloatArray:
         """Inverse matrix, exactly symmetric, of shape (p, p)."""

@@ -12,7 +12,7 @@ from skleak.exceptions import PartialBlockWarning
 from skleak.linear_model import PrivateLinearRegression
 from skleak.mechanisms import MaxAdvantage, MaxLeakage
 
-TOGETHER = "skleak.linear_model.goals._large_problem._MOST_ENTRIES"
+TOGETHER = "skleak.linear_model._goals._MOST_ENTRIES"
 GOALS = [
     MaxLeakage(0.6, features=0),
     MaxLeakage(0.6),
@@ -99,7 +99,7 @@ def test_bounds_settle_nearly_all_of_many_records(rng, monkeypatch):
     goals = [MaxLeakage(eta, features=0) for eta in (0.01, 0.011, 0.013)]
     model = MODELS["logistic"]
     monkeypatch.setattr(TOGETHER, 0)
-    monkeypatch.setattr("skleak.linear_model.goals._large_problem._MOST_FITS", 0)
+    monkeypatch.setattr("skleak.linear_model._goals._MOST_FITS", 0)
     large = [da.from_array(v, chunks=(10_000, -1)[: v.ndim]) for v in (X, y, weight)]
     plain = model(alpha=0.1).fit(X, y, weight)
     told = [outcome(model(goal, alpha=0.1), *large) for goal in goals]
@@ -144,7 +144,7 @@ def test_a_report_counts_records_that_may_move_the_rung(rng, monkeypatch):
 @pytest.mark.parametrize("entries", mostly_slow([0, 1 << 23], 1))
 def test_a_part_of_a_one_hot_block_is_told(entries, rng, monkeypatch):
     monkeypatch.setattr(TOGETHER, entries)
-    monkeypatch.setattr("skleak.linear_model.goals._large_problem._MOST_FITS", 0)
+    monkeypatch.setattr("skleak.linear_model._goals._MOST_FITS", 0)
     codes = rng.integers(0, 3, 60)
     X = np.column_stack([rng.normal(size=60), np.eye(3)[codes], rng.normal(size=60) > 1.0])
     y = rng.normal(size=60)
