@@ -44,7 +44,6 @@ from skleak.audit.games._levels import (
     SAMPLE,
     UNCOUNTED_NUMBERS,
     LeveledGame,
-    Releases,
     goal_of,
     noise_levels,
     reference_records,
@@ -388,11 +387,6 @@ class SecretSubject(Trained, Known):
             "goal": goal_of(task.estimator, task.noise_scales),
         }
 
-    @property
-    def own_records(self) -> tuple[Any, Array]:
-        """Training records on which utility is measured, and their targets."""
-        return self.X, self.y
-
     def eta(self, noise_scale: float) -> FloatArray:
         """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
         return over_noise(self.unit_eta, noise_scale)
@@ -454,10 +448,7 @@ class SecretGame(LeveledGame, TabledGame):
             positive = [(k, scale) for k, scale in enumerate(scales) if scale > 0.0]
             self._fits = {scale: self._fit_games(k, scale) for k, scale in positive}
         test = reference_records(task.X_test, task.y_test)
-        self._where = subject.own_records
-        if test is not None:
-            self._where = subject.public.transform(test[0]), test[1]
-        self.releases = self._measured()
+        self._measure(None if test is None else (subject.public.transform(test[0]), test[1]))
 
     def _fit_games(self, k: int, scale: float) -> FittedReleases:
         """Fit and release once for each game of a noise level, on the records of that game."""
@@ -494,17 +485,17 @@ class SecretGame(LeveledGame, TabledGame):
         )
         return FittedReleases(parameters, targets, secrets)
 
-    def _measured(self) -> Releases:
-        """Return what utility is measured by."""
+    def _measure(self, where: tuple[Any, Array] | None) -> None:
+        """Set what utility is measured by: on some records, or else on those trained on."""
         subject = self.subject
-        X, y = self._where
+        X, y = where or (subject.X, subject.y)
         labels = subject.y
         if is_classifier(subject.model):
             # Classes by number: strings take long to compare.
             _, codes = np.unique(np.concatenate([labels, y]), return_inverse=True)
             labels, y = codes[: len(labels)], codes[len(labels) :]
         shell = Shell.fit(subject.public, subject.X, labels, subject.weights)
-        return Releases(shell, subject.noiseless, self._noise, (X, y), labels)
+        self.released, self.trained_on = (shell, subject.noiseless, (X, y)), labels
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
         subject = self.subject
@@ -748,7 +739,7 @@ class RecordsGame(SecretGame):
             # Of unbiased attacks at unit noise.
             bound = record_mse(state, subject.targets, private_target=adds, units=units)
             known = (attack, subject.noiseless, truth, bound * scale**2)
-            cells[name] = (_play, (not adds, *known, *rest, units))
+            cells[name] = (play_errors, (*known, *rest, units, not adds))
         return cells
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
@@ -760,8 +751,3 @@ class RecordsGame(SecretGame):
         """Return True if an attack reconstructs the target of the model too."""
         d = self.subject.secrets.shape[1]
         return bool(getattr(attack, "n_reconstructed_", d) > d)
-
-
-def _play(of_prior: bool, *known: Any) -> Outcome:
-    """Play a game, and say whether what is guessed is what the prior of the bounds is about."""
-    return play_errors(*known) | {"of_prior": np.array(of_prior)}

@@ -37,7 +37,6 @@ from skleak.attacks import (
 )
 from skleak.audit.games._game import FALSE_ALARMS, Cell, Facts, Task, columns_of, unequal_columns
 from skleak.audit.games._levels import (
-    Releases,
     SGDBounds,
     check_one_row_each,
     constant_score,
@@ -669,10 +668,11 @@ class OutsideGame(AttributeGame):
             return PriorAttack._of_prior(self.subject.values, self.subject.prior)
         return super().made(name)
 
-    def _measured(self) -> Releases:
-        X, y = self._where
-        shell = Shell.of(self.subject.fitted)
-        return Releases(shell, self.subject.noiseless, self._noise, (X, y), self.task.y)
+    def _measure(self, where: tuple[Any, Array] | None) -> None:
+        subject, rows = self.subject, self.subject.rows
+        where = where or (subject.public.transform(rows.table), rows.y)
+        self.released = Shell.of(subject.fitted), subject.noiseless, where
+        self.trained_on = rows.y
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Outcomes with what tells a sample from all records."""

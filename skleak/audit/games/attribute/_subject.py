@@ -493,11 +493,6 @@ class OutsideSubject(AttributeSubject):
     rows: RawRows  # records in memory
     sampled: bool  # whether the targets are a random sample
 
-    @property
-    def own_records(self) -> tuple[Any, Array]:
-        """Records in memory, on which utility is measured, and their targets."""
-        return self.public.transform(self.rows.table), self.rows.y
-
 
 def check_outside(task: Task) -> None:
     """Refuse what takes all records in memory."""
