@@ -67,7 +67,7 @@ INSIDE = {
         "_likelihood_ratio",
     ],
     "audit": ["tables", "noise", "games", "_run", "_auditors"],
-    "audit.games": ["_game", "_levels", "_secret", "attribute", "membership", "records"],
+    "audit.games": ["_game", "_levels", "_secret", "attribute", "membership"],
     "neural": [
         "models",
         "guarantee",
@@ -83,7 +83,7 @@ INSIDE = {
 # Sub-packages that do not see each other at all.
 STRANGERS = {
     "attacks": {"_attribute", "_membership"},
-    "audit.games": {"attribute", "membership", "records"},
+    "audit.games": {"attribute", "membership"},
 }
 # All packages but `utils` enter each other by what an ``__init__`` exports; of these, the
 # sub-packages, too.
@@ -291,7 +291,7 @@ if TYPE_CHECKING:
     assert upward == ["skleak.influence.noise._terms.LossTerms"]
     assert not _upward("influence", "reweighting", typed)
     game = "from skleak.audit.games import membership\n"
-    for sub in ("records", "attribute", "_secret"):
+    for sub in ("attribute", "_secret"):
         assert _upward("audit.games", sub, game) == ["skleak.audit.games.membership"]
     assert not _upward("audit.games", "membership", game)
     driver = "def f():\n    from skleak.audit._run import play\n"

@@ -35,10 +35,9 @@ from skleak.adversary.knowledge import (
 from skleak.audit._run import Checkpoint, data_digest, fingerprint, play
 from skleak.audit.games._game import DEFAULTS, Game, Outside, Task
 from skleak.audit.games._levels import is_private_sgd
-from skleak.audit.games.attribute._game import attribute_game
-from skleak.audit.games.attribute._outside import OutsideGame
+from skleak.audit.games._secret import RecordsGame
+from skleak.audit.games.attribute._game import OutsideGame, attribute_game
 from skleak.audit.games.membership._game import membership_game
-from skleak.audit.games.records._game import RecordsGame
 from skleak.audit.tables._rates import Outcome
 from skleak.exceptions import AttackNotApplicableError
 from skleak.mechanisms.grids import as_reweighting

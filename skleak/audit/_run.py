@@ -1,6 +1,5 @@
 """Play any game anew or from its checkpoint, and keep what is finished whatever happens."""
 
-import hashlib
 import json
 import os
 import time
@@ -23,7 +22,7 @@ from tqdm import tqdm
 from skleak._version import __version__
 from skleak.adversary.hypotheses import last_step
 from skleak.adversary.knowledge import as_table
-from skleak.audit.games._game import Game, Task
+from skleak.audit.games._game import Game, Task, hash_of
 from skleak.audit.tables._rates import Outcome
 from skleak.exceptions import CheckpointWarning, IncompleteAuditWarning
 from skleak.utils._blocks import watched_by
@@ -294,10 +293,7 @@ def _identity(thing: Any) -> str:
 
 def _digest(table: Any, y: Array) -> str:
     frame = pd.DataFrame(table)
-    total = hashlib.sha256(repr(list(frame.columns)).encode())
-    for column in (*(frame.iloc[:, j] for j in range(frame.shape[1])), pd.Series(y)):
-        total.update(pd.util.hash_pandas_object(column, index=False).to_numpy().tobytes())
-    return total.hexdigest()
+    return str(hash_of(frame, y, start=repr(list(frame.columns)).encode()).hexdigest())
 
 
 def data_digest(task: Task) -> str:

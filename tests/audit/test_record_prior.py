@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 from skleak.attacks import InformedReconstruction
 from skleak.audit import LeakageAuditor
 from skleak.audit.games._game import Task
-from skleak.audit.games.records._game import RecordsGame
+from skleak.audit.games._secret import RecordsGame
 from skleak.exceptions import NoMinimizerWarning
 from skleak.influence.records import NormalPrior, RecordBounds, _root
 from skleak.linear_model import (
@@ -161,7 +161,7 @@ def test_limits_and_priors(rng):
 @pytest.mark.slow
 def test_of_many_records_some_are_attacked(rng, monkeypatch):
     X, y = make_problem(PrivateLinearRegression, rng, n=60)
-    module = "skleak.audit.games.records._game"
+    module = "skleak.audit.games._secret"
     options = {"noise_scales": [0.05], "n_releases": 3}
     model = PrivateLinearRegression(alpha=0.1)
     whole = LeakageAuditor(model, **options).fit(X, y).records_.set_index("record")

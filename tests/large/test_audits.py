@@ -22,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skleak.audit import LeakageAuditor, MembershipAuditor, _auditors, _run
 from skleak.audit.games._trials import play_drawn
-from skleak.audit.games.attribute import _game, _outside
+from skleak.audit.games.attribute import _game, _subject
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -159,25 +159,8 @@ def test_a_pipeline_whose_blocks_are_encoded_as_they_are_read(attribute, table, 
 
 
 @pytest.mark.slow
-def test_few_are_encoded_at_once_and_the_tables_are_those_of_memory(table, parquet, monkeypatch):
-    width = 2 * 3
-    monkeypatch.setattr(_outside, "_ELEMENTS", 25 * width)
-    seen, encode = [], _outside.closed_form_encodings
-
-    def watched(*args):
-        found = encode(*args)
-        seen.append(found.shape[0])
-        return found
-
-    monkeypatch.setattr(_outside, "closed_form_encodings", watched)
-    found = auditor().fit(parquet[0], "dose", sample_weight="w")
-    assert seen == [25, 25, 10]
-    expect_same(found, in_memory(table))
-
-
-@pytest.mark.slow
 def test_more_than_memory_holds_is_refused_with_what_fits(parquet, monkeypatch):
-    monkeypatch.setattr(_outside, "_MOST_ELEMENTS", 6 * 20)
+    monkeypatch.setattr(_subject, "_MOST_ELEMENTS", 6 * 20)
     with pytest.raises(AttackNotApplicableError, match="Name at most 20 `records`"):
         auditor(records=slice(0, 21)).fit(parquet[0], "dose", sample_weight="w")
     found = auditor().fit(parquet[0], "dose", sample_weight="w")
@@ -186,7 +169,7 @@ def test_more_than_memory_holds_is_refused_with_what_fits(parquet, monkeypatch):
 
 @pytest.mark.slow
 def test_a_random_sample_is_told_first_and_its_intervals_are_of_all(parquet, table, monkeypatch):
-    monkeypatch.setattr(_outside, "_MOST", 24)
+    monkeypatch.setattr(_subject, "_MOST", 24)
     found = auditor(n_releases=50).fit(parquet[0], "dose", sample_weight="w")
     report, whole = found.report_, in_memory(table, n_releases=50)
     assert report.settings["sampled"]
@@ -247,36 +230,30 @@ def test_carriers_are_found_as_in_memory(table, tmp_path):
 
 @pytest.mark.slow
 def test_imputation_learns_from_a_sample(parquet, monkeypatch):
-    monkeypatch.setattr(_outside, "_LEARNT", 30)
+    monkeypatch.setattr(_subject, "_LEARNT", 30)
     found = auditor().fit(parquet[0], "dose", sample_weight="w")
     assert found.report_.settings["utility_data"] == "a random sample of the training records"
     assert found.results_["imputation"].between(0.0, 1.0).all()
 
 
 @pytest.mark.slow
-def test_a_checkpoint_goes_on_block_by_block(table, parquet, tmp_path, monkeypatch):
-    monkeypatch.setattr(_outside, "_ELEMENTS", 10 * 6)
+def test_a_checkpoint_keeps_what_is_encoded(table, parquet, tmp_path, monkeypatch):
     some = {"records": slice(0, 30)}
     expected = auditor(**some).fit(parquet[0], "dose", sample_weight="w")
-    path, read, losses = tmp_path / "audit.npz", [], _outside.columns_loss
+    path, encode = tmp_path / "audit.npz", _subject.closed_form_encodings
 
-    def broken(part, *args):
-        if len(read) == 2:
-            raise RuntimeError("down")
-        return counted(part, *args)
-
-    def counted(part, *args):
-        read.append(len(part.training.y))
-        return losses(part, *args)
+    def broken(*args):
+        encode(*args)
+        raise RuntimeError("down")
 
     monkeypatch.setattr(_run, "SHARE_OF_TIME", np.inf)
-    monkeypatch.setattr(_outside, "columns_loss", broken)
+    monkeypatch.setattr(_subject, "closed_form_encodings", broken)
     with pytest.raises(RuntimeError, match="down"):
         auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
-    assert read == [10, 10]
-    monkeypatch.setattr(_outside, "columns_loss", counted)
+    with np.load(path) as kept:
+        assert any(name.startswith("parts:encodings") for name in kept.files)
+    monkeypatch.setattr(_subject, "closed_form_encodings", encode)
     found = auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
-    assert read == [10, 10, 10]
     expect_same(found, expected)
     table.assign(age=-table["age"]).drop(columns="ward").to_parquet(parquet[0], row_group_size=13)
     with pytest.raises(ValueError, match="data"):
@@ -390,7 +367,7 @@ def test_a_worker_killed_during_an_audit(kind, client, table, parquet, tmp_path,
     else:
         read = partial(deadly_part, str(armed), str(parquet[0]))
         X = frames.from_map(read, range(4), meta=table.drop(columns="ward").iloc[:0])
-        step = (_outside, "_known")
+        step = (_subject, "_known_outside")
     own, killed = getattr(*step), []
 
     def arm(*args, **options):

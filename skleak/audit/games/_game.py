@@ -147,15 +147,18 @@ def codes_of(table: Any, index: int, values: Array) -> IntArray:
 
 def _look(index: int, rows: RawRows) -> tuple[ColumnFacts | None, bytes]:
     """Facts of the secret column of a block, and a hash of all of it."""
-    frame = pd.DataFrame(rows.table)
-    columns = [frame.iloc[:, j] for j in range(frame.shape[1])] + [pd.Series(rows.y)]
-    if rows.sample_weight is not None:
-        columns.append(pd.Series(rows.sample_weight))
-    own = hashlib.sha256()
-    for column in columns:
-        own.update(pd.util.hash_pandas_object(column, index=False).to_numpy().tobytes())
+    frame, weights = pd.DataFrame(rows.table), rows.sample_weight
+    own = hash_of(frame, rows.y, *([] if weights is None else [weights]))
     facts = ColumnFacts.of_series(frame.iloc[:, index], 0) if len(frame) else None
     return facts, own.digest()
+
+
+def hash_of(frame: pd.DataFrame, *columns: Array, start: bytes = b"") -> Any:
+    """Hash records, (n, n_columns), and further columns of them, (n,) each."""
+    total = hashlib.sha256(start)
+    for column in (*(frame.iloc[:, j] for j in range(frame.shape[1])), *map(pd.Series, columns)):
+        total.update(pd.util.hash_pandas_object(column, index=False).to_numpy().tobytes())
+    return total
 
 
 def _candidates(facts: ColumnFacts, attribute: Any, values: Any) -> tuple[Array, FloatArray]:

@@ -171,9 +171,7 @@ def _batch_size(model: Any, n: float) -> int:
     return max(1, round(float(model.sampling_rate) * n))
 
 
-@functools.lru_cache(maxsize=64)
-def _kept(multiplier: float, rate: float, n_steps: int, sampling: str) -> SGDGuarantee:
-    return SGDGuarantee(multiplier, rate, n_steps, sampling)
+_kept = functools.lru_cache(maxsize=64)(SGDGuarantee)
 
 
 # Streams of seeds at every noise level; 2 are the checks of the noise, and a sample is that of all.
@@ -220,25 +218,22 @@ def reference_records(X: Any, y: Any) -> tuple[Any, Array] | None:
     return table, y
 
 
-@dataclass(frozen=True)
-class Releases:
-    """Releases of every level, and the records on which their utility is measured."""
+def released_utility(
+    shell: Shell,
+    noiseless: FloatArray,
+    where: tuple[Any, Array],
+    noise: FloatArray,
+    n_releases: int,
+    seed: np.random.SeedSequence,
+) -> Outcome:
+    """Score of released models on some records.
 
-    shell: Shell
-    noiseless: FloatArray  # (p,)
-    noise: Mapping[float, FloatArray]  # by noise level, (p,) or (p, p)
-    where: tuple[Any, Array]
-    trained_on: Array  # targets, coded as those of `where`
-
-    def utility(self, noise: FloatArray, n_releases: int, seed: np.random.SeedSequence) -> Outcome:
-        """Score of released models.
-
-        Shapes: ``noise`` (p,) or (p, p); returns ``utility``, of shape (n_releases,).
-        """
-        draws = np.random.default_rng(seed).normal(size=(n_releases, len(self.noiseless)))
-        (X, y), parameters = self.where, self.noiseless + colored(noise, draws)
-        models = self.shell.models_on(X, parameters)
-        return {"utility": np.array([utility_of(model, table, y) for model, table in models])}
+    Shapes: ``noiseless`` (p,); ``noise`` (p,) or (p, p); returns ``utility``, of shape
+    (n_releases,).
+    """
+    draws = np.random.default_rng(seed).normal(size=(n_releases, len(noiseless)))
+    models = shell.models_on(where[0], noiseless + colored(noise, draws))
+    return {"utility": np.array([utility_of(model, table, where[1]) for model, table in models])}
 
 
 def constant_score(model: Any, y: Array, where: Array) -> float:
@@ -261,8 +256,12 @@ class LeveledGame(Game):
     """A game of releases with noise of every level, whose utility is measured on some records."""
 
     subject: Any  # with the shape of the noise
-    releases: Releases
 
+    # What releases are put into, parameters without noise, (p,), and the records on which utility
+    # is measured, their targets coded as those that were trained on.
+    released: tuple[Shell, FloatArray, tuple[Any, Array]]
+    trained_on: Array
+    _noise: Mapping[float, FloatArray]  # by noise level, (p,) or (p, p)
     # By noise level what games are played with in place of that noise, where fits are.
     _fits: Mapping[float, Any] = {}
 
@@ -280,31 +279,31 @@ class LeveledGame(Game):
     def cells(self) -> dict[str, Cell]:
         """All cells by key: the games of every level, and the utility with and without noise."""
         cells: dict[str, Cell] = {}
-        releases, n_releases = self.releases, self.design.n_releases
+        n_releases = self.design.n_releases
         for k, scale in enumerate(self.design.noise_scales):
-            noise = releases.noise[scale]
+            noise = self._noise[scale]
             played, seed = self._fits.get(scale, noise), self.seed(k, GAMES)
             for name, cell in self.games(scale, played, seed).items():
                 cells[cell_key(scale, name)] = cell
             seed = self.seed(k, UTILITY)
-            known = (releases, noise, n_releases, seed)
-            cells[cell_key(scale, "utility")] = (Releases.utility, known)
-        quiet = np.zeros(len(releases.noiseless))
-        cells[cell_key(0.0, "noiseless")] = (Releases.utility, (releases, quiet, 1, seed))
+            known = (*self.released, noise, n_releases, seed)
+            cells[cell_key(scale, "utility")] = (released_utility, known)
+        quiet = (*self.released, np.zeros(len(noise)), 1, seed)
+        cells[cell_key(0.0, "noiseless")] = (released_utility, quiet)
         return cells
 
     def utility_at(self, noise: float) -> float:
         """Mean score at any noise scale, with noise as it is stated."""
-        own, shape = self.releases, self.subject.noise
-        unit = np.ones(len(own.noiseless)) if shape.is_identity else shape.matrix_root
-        seed = self.seed(0, SMALLEST)
-        played = own.utility(noise * unit, self.design.n_releases, seed)
+        shape, p = self.subject.noise, len(self.released[1])
+        unit = np.ones(p) if shape.is_identity else shape.matrix_root
+        rest = self.design.n_releases, self.seed(0, SMALLEST)
+        played = released_utility(*self.released, noise * unit, *rest)
         return float(played["utility"].mean())
 
     def constant_utility(self) -> float:
         """Score of the best constant learned on the training targets."""
-        own = self.releases
-        return constant_score(own.shell.model, own.trained_on, own.where[1])
+        shell, _, (_, y) = self.released
+        return constant_score(shell.model, self.trained_on, y)
 
     def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
         """Mean score of the model without noise."""

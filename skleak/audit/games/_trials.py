@@ -250,11 +250,13 @@ def play_errors(
     spread: float,
     level: Level,
     units: FloatArray | float = 1.0,
+    of_prior: bool = True,
 ) -> Outcome:
     """Let an attack estimate numbers, and measure how far off it is.
 
     Shapes: ``noiseless`` (p,); ``truth`` (n_targets, d); ``bound`` (n_targets,); ``units`` (d,), in
-    which errors are measured; returns ``mse_by_release``, mean over targets; ``mse``, ``variance``
+    which errors are measured; ``of_prior`` says that the prior of the bounds is about what is
+    guessed, and is returned; returns ``mse_by_release``, mean over targets; ``mse``, ``variance``
     and ``squared_bias`` of each target; ``bound``; ``games``; ``exact``, as in `play_actual`; and
     over the targets whose bound is sharp (at most a tenth of the spread) ``ratio``, median of the
     error over the bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``,
@@ -287,6 +289,7 @@ def play_errors(
         "ratio": _median_ratio(mse, bound, usable),
         "bias_over_noise": _median_ratio(raw, variance / n_releases, usable),
         "ignores": np.array(ignores),
+        "of_prior": np.array(of_prior),
         **alone(attack, truth),
     }
 

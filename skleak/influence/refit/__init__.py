@@ -2,7 +2,6 @@
 
 from skleak.influence.refit._candidates import candidate_encodings as candidate_encodings
 from skleak.influence.refit._candidates import operations_each as operations_each
-from skleak.influence.refit._candidates import prepare_candidates as prepare_candidates
 from skleak.influence.refit._candidates import target_encodings as target_encodings
 from skleak.influence.refit._changes import SINGULAR as SINGULAR
 from skleak.influence.refit._changes import Change as Change

@@ -501,12 +501,6 @@ def centered_state(state: FitState) -> tuple[FitState, FloatArray | None]:
     return replace(state, objective=objective, factor=factor), shift
 
 
-def prepare_candidates(state: FitState, n_candidates: int) -> None:
-    """Find what so many candidates have in common, before they are encoded in parts."""
-    if _expands(state, n_candidates):
-        state.once(Expansion.of)
-
-
 def operations_each(state: FitState, n_candidates: int) -> float:
     """Estimate how many multiplications and additions one of some candidates takes."""
     objective, p = state.objective, state.factor.coefficients.size

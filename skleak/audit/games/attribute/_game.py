@@ -7,14 +7,14 @@ right of it is a fact.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import block_diag
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
 from skleak.adversary.hypotheses import (
@@ -27,7 +27,7 @@ from skleak.adversary.hypotheses import (
     weight_argument,
 )
 from skleak.adversary.knowledge import range_of_others, read_secret, take_rows, with_attribute
-from skleak.adversary.models import Learner
+from skleak.adversary.models import Learner, Shell
 from skleak.adversary.numbers import N_NODES, NumberBounds, number_bounds
 from skleak.attacks import (
     BlackBoxAttributeInference,
@@ -61,7 +61,16 @@ from skleak.audit.games._trials import (
     play_errors,
     ranks_value,
 )
-from skleak.audit.games.attribute._subject import AttributeSubject, KnownColumn, known_column, study
+from skleak.audit.games.attribute._subject import (
+    OUTSIDE_ATTACKS,
+    AttributeSubject,
+    KnownColumn,
+    OutsideSubject,
+    check_outside,
+    known_column,
+    study,
+    study_outside,
+)
 from skleak.audit.noise._mechanism import ShapedNoise, UnequalPairs
 from skleak.audit.tables._rates import Found, Outcome, cell_key, release_key
 from skleak.exceptions import AttackNotApplicableError
@@ -83,25 +92,6 @@ BLACK_BOXES: dict[str, Any] = {
 _ASKING = (*_BASELINES, *BLACK_BOXES, "combined")
 _FAR_OFF = 1e50
 NO_BOUND = "no bound: the release is not a noisy channel that skleak knows"
-
-
-@dataclass(frozen=True)
-class Training:
-    """Training of every model of the game. Confidential."""
-
-    learner: Learner
-    table: Any  # raw records, (n, n_columns)
-    sample_weight: FloatArray | None  # (n,)
-    entropy: list[int]
-
-    def fitted(self, release: int) -> Any:
-        """Model of one release, with seeds of its own."""
-        key = (release, _TRAINING)
-        generator = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=key))
-        model = self.learner.seeded(lambda n: generator.integers(2**31 - 1, size=n))
-        weights = weight_argument(model, self.sample_weight)
-        # `fit` of a model from elsewhere may return nothing.
-        return model.fit(self.table, self.learner.y, **weights) or model
 
 
 class _ColumnGame(TabledGame):
@@ -180,14 +170,14 @@ class PredictionsGame(_ColumnGame):
         if is_private_sgd(task.estimator):
             learner = replace(learner, estimator=clone(learner.estimator, safe=False))
             quick(last_step(learner.estimator))
-        self._training = Training(learner, task.table, task.sample_weight, entropy)
+        self._learner, self._entropy = learner, entropy
         # Whether preprocessing that is trained on the secrets as well is counted, too.
         self._whole = isinstance(task.estimator, Pipeline) and task.refit_preprocessing
         check_settings(task)
         known = known_column(task)
         self.estimates = known.secret.numeric
         self.kind = "numeric" if self.estimates else "categorical"
-        model = self._training.fitted(0)
+        model = self._trained(learner, 0)
         self._about = f" on a model that is asked, such as {type(last_step(model)).__name__},"
         self._chosen = self._choose(task, *self._offered(task, model))
         self._where = reference_records(task.X_test, task.y_test) or (task.table, task.y)
@@ -196,7 +186,7 @@ class PredictionsGame(_ColumnGame):
         # Whether one more training answers differently, to any attack.
         first, second = (
             _guesses(self.attacks, each, known.secrets)[0]
-            for each in (model, self._training.fitted(1))
+            for each in (model, self._trained(learner, 1))
         )
         self._random = not all(map(np.array_equal, first, second))
         self.unseen = drops(task, known)
@@ -212,6 +202,15 @@ class PredictionsGame(_ColumnGame):
             n_releases=int(task.n_releases) if self._random else 1,
             etas={noise: np.full(len(known.targets), np.nan)},
         )
+
+    def _trained(self, learner: Learner, release: int) -> Any:
+        """Train the model of one release, with seeds of its own."""
+        key = (release, _TRAINING)
+        generator = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=key))
+        model = learner.seeded(lambda n: generator.integers(2**31 - 1, size=n))
+        weights = weight_argument(model, self.task.sample_weight)
+        # `fit` of a model from elsewhere may return nothing.
+        return model.fit(self.task.table, learner.y, **weights) or model
 
     def _allowed(self, noise: float) -> tuple[FloatArray | None, str]:
         """Success about each record that no attack exceeds, or None and why none is known."""
@@ -234,7 +233,7 @@ class PredictionsGame(_ColumnGame):
     @property
     def _bounds(self) -> SGDBounds:
         """Bounds of private SGD."""
-        return SGDBounds.of_column(last_step(self._training.learner.estimator), len(self.task.y))
+        return SGDBounds.of_column(last_step(self._learner.estimator), len(self.task.y))
 
     def any_prior(self, noise: float) -> dict[str, Any] | None:
         """Columns that hold for every attacker, from the curve of private SGD; else None, or 0."""
@@ -252,16 +251,15 @@ class PredictionsGame(_ColumnGame):
         """Mean score of some trainings of private SGD at a noise multiplier."""
         if not is_private_sgd(self.task.estimator):
             return np.nan
-        learner = self._training.learner
-        estimator = clone(learner.estimator, safe=False)
+        estimator = clone(self._learner.estimator, safe=False)
         last_step(estimator).set_params(noise_multiplier=noise)
-        training = replace(self._training, learner=replace(learner, estimator=estimator))
-        models = map(training.fitted, self.few_releases)
+        learner = replace(self._learner, estimator=estimator)
+        models = (self._trained(learner, release) for release in self.few_releases)
         return float(np.mean([utility_of(model, *self._where) for model in models]))
 
     def constant_utility(self) -> float:
         """Score of the best constant on the records that utility is measured on."""
-        return constant_score(self._training.learner.estimator, self.task.y, self._where[1])
+        return constant_score(self._learner.estimator, self.task.y, self._where[1])
 
     def prepare(self, entropy: list[int]) -> None:
         """Do nothing: all was prepared to learn how models are trained."""
@@ -277,7 +275,7 @@ class PredictionsGame(_ColumnGame):
         Returns ``correct`` and the log-odds of the rare value (NaN where an attack has none), or
         ``errors`` of numbers, (n_attacks, n_targets), and ``utility``.
         """
-        model, truth = self._training.fitted(release), self.subject.secrets
+        model, truth = self._trained(self._learner, release), self.subject.secrets
         guesses, odds = _guesses(self.attacks, model, truth, self.subject.rare)
         utility = np.array(utility_of(model, *self._where))
         if not self.estimates:
@@ -638,3 +636,59 @@ class AttributeGame(_ColumnGame, SecretGame):
         actual = self._each(play_errors, *known, level)
         stacked = self.design.stacked if self.design.drawn else actual
         return cells | {name: actual[name] for name in stacked}
+
+
+class OutsideGame(AttributeGame):
+    """Guess a column of records that lie outside memory, from releases of one model."""
+
+    subject: OutsideSubject
+    _named, _about = {}, " about records outside memory"
+
+    def __init__(self, task: Task, entropy: list[int]) -> None:
+        # The model is one of ours, and what fits of it release is known.
+        task, self.kind = task.settled(drawn=True), "categorical"
+        check_outside(task)
+        chosen = self._choose(task, OUTSIDE_ATTACKS, OUTSIDE_ATTACKS).values()
+        if not all(isinstance(each, str) for each in chosen):
+            raise AttackNotApplicableError(
+                "An attack of your own is fitted on all training records, which are outside "
+                f"memory. Name some of {list(OUTSIDE_ATTACKS)}, or audit a random sample as a "
+                "DataFrame."
+            )
+        subject = study_outside(task, entropy)
+        own = {"table": subject.rows.table, "y": subject.rows.y}
+        super().__init__(replace(task, releases="simulated", **own), subject)
+
+    def _offered(self, task: Task, model: Any) -> tuple[list[str], list[str]]:
+        self._classifies = is_classifier(model)
+        return [*OUTSIDE_ATTACKS], [*OUTSIDE_ATTACKS]
+
+    def made(self, name: str) -> Any:
+        if name == "prior":
+            return PriorAttack._of_prior(self.subject.values, self.subject.prior)
+        return super().made(name)
+
+    def _measure(self, where: tuple[Any, Array] | None) -> None:
+        subject, rows = self.subject, self.subject.rows
+        where = where or (subject.public.transform(rows.table), rows.y)
+        self.released = Shell.of(subject.fitted), subject.noiseless, where
+        self.trained_on = rows.y
+
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+        """Outcomes with what tells a sample from all records."""
+        found, n_games = dict(outcomes), self.design.n_releases
+        for scale in self.design.noise_scales if self.subject.sampled else ():
+            for name in {*self.design.attacks, "bounds"}:
+                key = cell_key(scale, name)
+                if key in found:
+                    own = {"n_all": np.array(self.task.n_records)}
+                    if name != "bounds":
+                        own = {"by_record": found[key]["counts"] / n_games}
+                    found[key] = {**found[key], **own}
+        return found
+
+    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        facts = super().facts(outcomes) | {"sampled": self.subject.sampled}
+        if self.task.X_test is None and len(self.task.y) < self.task.n_records:
+            facts["utility_data"] = "a random sample of the training records"
+        return facts

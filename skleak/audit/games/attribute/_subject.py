@@ -7,19 +7,36 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
 
-from skleak.adversary.hypotheses import changed_columns, last_step, model_parameters, plain_table
+from skleak.adversary.hypotheses import (
+    PublicModel,
+    changed_columns,
+    check_weights_known,
+    closed_form_encodings,
+    dense_table,
+    last_step,
+    model_parameters,
+    noiseless,
+    plain_table,
+    weight_argument,
+)
 from skleak.adversary.knowledge import (
     MAX_VALUES,
+    CrossFitted,
     Population,
     Secret,
     column_names,
+    marginal_prior,
     of_first_rows,
     range_of_others,
     raw_column,
     read_secret,
+    resolve_records,
     spread_left,
     take_rows,
+    without_attribute,
 )
 from skleak.adversary.numbers import at_truth, slope_at_truth
 from skleak.attacks import (
@@ -28,17 +45,28 @@ from skleak.attacks import (
     PriorAttack,
     WhiteBoxAttributeInference,
 )
-from skleak.audit.games._game import FALSE_ALARMS, Task
-from skleak.audit.games._levels import CALIBRATED, UNCOUNTED_NUMBERS, PublishedScale
+from skleak.audit.games._game import FALSE_ALARMS, Outside, Task, codes_of
+from skleak.audit.games._levels import (
+    CALIBRATED,
+    SAMPLE,
+    UNCOUNTED_NUMBERS,
+    UNCOUNTED_OUTSIDE,
+    PublishedScale,
+    goal_of,
+)
 from skleak.audit.games._secret import Known, SecretSubject, determination, unit_state
 from skleak.audit.noise._mechanism import Hypotheses, UnequalPairs, audited_shape, shape_of_fit
+from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import ShapedInformation, leakage_model, person_losses
 from skleak.influence.noise import fitted_noise, information_terms
-from skleak.influence.state import FitState
+from skleak.influence.refit import operations_each
+from skleak.influence.state import FitState, NoiseShape, RecordBatch, partial_state
 from skleak.mechanisms import NoiseGoal
+from skleak.utils._predictions import label_positions
 from skleak.utils._records import Persons
 from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils.sources import RawRows
 
 # Share of what a guess gets wrong that a column must get right to (nearly) determine another.
 _NEARLY = 0.95
@@ -228,9 +256,6 @@ def rare_value(named: Any, candidates: Array, counts: Array) -> Any:
     return values[enough[counts[enough].argmin()]] if len(enough) else None
 
 
-_NOTHING = np.empty(0, dtype=np.intp)
-
-
 @dataclass(frozen=True, kw_only=True)
 class AttributeSubject(SecretSubject, KnownColumn):
     """A secret column. Confidential."""
@@ -390,20 +415,17 @@ def _quantity(
     )
 
 
-def columns_loss(
-    state: FitState | None, candidates: list[Any], persons: Persons, known: IntArray = _NOTHING
-) -> dict[str, Any]:
+def columns_loss(state: FitState | None, candidates: list[Any], persons: Persons) -> dict[str, Any]:
     """Fisher information loss of a subject, over the encoded columns of an attribute.
 
-    Not known where there are no candidates: of labels, and of models without closed forms. The
-    `known` are columns that depend on the attribute, whatever the candidates of these records do.
+    Not known where there are no candidates: of labels, and of models without closed forms.
     """
     not_known, targets = np.full(len(persons), np.nan), persons.rows
     if state is None:
         return {"unit_eta": not_known}
     rows = take_rows(state.objective.X, targets)
     tables = [plain_table(table) for table in candidates]
-    columns = np.union1d(changed_columns(rows, tables), known).astype(np.intp)
+    columns = changed_columns(rows, tables)
     if not len(columns):
         return {"unit_eta": np.zeros(len(persons))}
     sums = np.stack([np.ravel(table[:, columns].sum(axis=1)) for table in tables])
@@ -416,3 +438,204 @@ def columns_loss(
     if not persons.is_single:
         return {"unit_eta": person_losses(state, persons, [block])[:, 0]}
     return {"unit_eta": leakage_model(state).record_loss(batch, block)}
+
+
+OUTSIDE_ATTACKS = ("prior", "imputation", "white_box")
+# Entries of all encodings: 2 GB.
+_MOST_ELEMENTS = 1 << 28
+# Records that are attacked unasked, and operations that their encodings may take then.
+_MOST, _FEWEST, _WORK = 10_000, 100, 2e11
+# Records in memory, from which imputation learns and on which utility is measured.
+_LEARNT = 20_000
+# Streams of the samples, beside that of bounds.
+_TARGETS, _OTHERS = 1, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoder(PublicModel):
+    """A model that sees some columns of what its preprocessing makes of raw records."""
+
+    names: Array | None  # of the columns of the model
+    classes: Array | None  # of its labels; None where targets are numbers
+
+    def transform(self, table: Any) -> FloatArray:
+        """Raw records as the model sees them, (n, d)."""
+        found = super().transform(table)
+        if isinstance(found, pd.DataFrame) and self.names is not None:
+            found = found[list(self.names)]
+        return dense_table(plain_table(found)).astype(np.float64, copy=False)
+
+    def candidates(self, raw: Any, index: int, values: Array) -> list[FloatArray]:
+        """Raw records with each candidate value as the model sees them, (n, d) each."""
+        kind = raw.dtypes.iloc[index] if isinstance(raw, pd.DataFrame) else None
+        if isinstance(kind, pd.CategoricalDtype) and not set(values) <= set(kind.categories):
+            raise ValueError(
+                f"The categories of the column {raw.columns[index]!r} differ between the blocks of "
+                f"the table: some have {kind.categories.tolist()[:10]}, and all records "
+                f"{values.tolist()[:10]}. Call `.cat.as_known()` on the column of the frame first."
+            )
+        return self.candidate_rows(raw, np.arange(len(raw)), index, values)
+
+    def batch(self, rows: RawRows) -> RecordBatch:
+        """Raw records and their targets as the fit has them."""
+        y = rows.y if self.classes is None else label_positions(rows.y, self.classes)
+        ones = np.ones(len(y))
+        weights = ones if rows.sample_weight is None else rows.sample_weight
+        return RecordBatch(self.transform(rows.table), np.asarray(y, dtype=float), weights, ones)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutsideSubject(AttributeSubject):
+    """A secret column of records outside memory. Confidential."""
+
+    public: Encoder
+    fitted: Any  # the model without noise
+    rows: RawRows  # records in memory
+    sampled: bool  # whether the targets are a random sample
+
+
+def check_outside(task: Task) -> None:
+    """Refuse what takes all records in memory."""
+    model = last_step(task.estimator)
+    if not hasattr(model, "_confidential_state"):
+        raise AttackNotApplicableError(
+            f"{type(model).__name__} is trained in memory; records outside of it are audited "
+            "for the private estimators of skleak.linear_model, at the end of a pipeline too. "
+            "Pass one of these, or a random sample of some thousands of records as a DataFrame."
+        )
+    if getattr(model, "reweighting", None) is not None:
+        raise AttackNotApplicableError(
+            "Under a reweighting every candidate value takes passes over all records. Audit a "
+            "random sample of some thousands of records as a DataFrame."
+        )
+    shape = getattr(model, "noise_covariance", "isotropic")
+    if isinstance(shape, str) and shape != "isotropic":
+        raise AttackNotApplicableError(
+            f"Under `noise_covariance={shape!r}` each candidate value has a covariance of its "
+            "own, which is audited in memory only. Audit a random sample of some thousands of "
+            "records as a DataFrame, or choose isotropic noise or a matrix."
+        )
+    if task.releases == "fitted":
+        raise AttackNotApplicableError(
+            "`releases='fitted'` trains anew for each game, on records in memory. Pass "
+            "`releases='auto'`, or audit a random sample of some thousands of records as a "
+            "DataFrame."
+        )
+    if not task.drawn:
+        raise AttackNotApplicableError(
+            "`secrets='actual'` attacks all records as they are at once; records outside "
+            "memory are attacked one at a time. Pass `secrets='drawn'`, or audit a random "
+            "sample of some thousands of records as a DataFrame."
+        )
+    if task.refit_preprocessing:
+        raise AttackNotApplicableError(
+            "`refit_preprocessing=True` trains the pipeline anew for each record, which takes "
+            "all of them in memory. Pass False, with transformers that were fitted before."
+        )
+
+
+def study_outside(task: Task, entropy: list[int]) -> OutsideSubject:
+    """Fit the model without noise, by passes over all records, and study who is attacked.
+
+    What is known of each of these is held in memory, as of records in memory.
+    """
+    outside = task.outside
+    assert outside is not None
+    X, y, weights = outside.given
+    own = last_step(task.estimator)
+    check_weights_known(own, weighted=weights is not None)
+    pipeline = noiseless(task.estimator)
+    fitted = pipeline.fit(X, y, **weight_argument(pipeline, weights))
+    steps = fitted[:-1] if isinstance(fitted, Pipeline) and len(fitted.steps) > 1 else None
+    model = last_step(fitted)
+    coefficients = model_parameters(model)
+    noise = NoiseShape.of(getattr(own, "noise_covariance", "isotropic"), len(coefficients))
+    # Whoever is attacked needs no labels of rows.
+    state = replace(unit_state(model, noise), row_labels=None)
+    n, values = len(outside), outside.values
+    each = len(values) * len(coefficients)
+    if task.records is not None:
+        targets = resolve_records(task.records, n)
+    else:
+        work = operations_each(state, _MOST * len(values)) * len(values)
+        most = min(int(np.clip(_WORK / work, _FEWEST, _MOST)), _MOST_ELEMENTS // each)
+        targets = _sample(n, most, entropy, _TARGETS)
+    if len(targets) * each > _MOST_ELEMENTS:
+        raise AttackNotApplicableError(
+            f"The parameters under every value of {len(targets):,} records take more than "
+            f"{_MOST_ELEMENTS >> 27} GB. Name at most {_MOST_ELEMENTS // each:,} `records`."
+        )
+    sampled = task.records is None and len(targets) < n
+    names, classes = (getattr(model, each, None) for each in ("feature_names_in_", "classes_"))
+    public = {"preprocessing": steps, "template": own, "noise_scale": np.nan}
+    encoder = Encoder(**public, names=names, classes=classes)
+    learnt = _sample(n, _LEARNT, entropy, _OTHERS)
+    rows = outside.records.at(learnt)
+    known = _known_outside(task, outside, encoder, state, targets, learnt, rows)
+    if sampled:
+        known["rare"] = None
+    objective, goal = state.objective, goal_of(task.estimator, task.noise_scales)
+    return OutsideSubject(
+        model=own,
+        X=objective.X,
+        y=objective.y.astype(int) if is_classifier(model) else objective.y,
+        weights=objective.sample_weight,
+        noiseless=coefficients,
+        noise=noise,
+        # In closed form the hypothesis of every record at its true value is the fit itself.
+        hypotheses=Hypotheses.near(coefficients[None]),
+        public=encoder,
+        targets=targets,
+        white_box=WhiteBoxAttributeInference._of_encodings(
+            known.pop("encodings"), values, known["prior"], noise
+        ),
+        **known,
+        goal=goal,
+        uncounted="" if goal is None else UNCOUNTED_OUTSIDE,
+        fitted=model,
+        rows=rows,
+        sampled=sampled,
+    )
+
+
+def _known_outside(
+    task: Task,
+    outside: Outside,
+    encoder: Encoder,
+    state: FitState,
+    targets: IntArray,
+    learnt: IntArray,
+    rows: RawRows,
+) -> dict[str, Any]:
+    """Return what is known of the targets, and the parameters without noise under every value."""
+    index, values, own = outside.index, outside.values, outside.records.at(targets)
+    taught, codes = (codes_of(some.table, index, values) for some in (rows, own))
+    related = related_columns(rows.table, rows.y, Secret(index, values[taught], values, taught))
+    others = without_attribute(rows.table, index), rows.y, taught, len(values), learnt
+    guesser = CrossFitted.of(None, *others)
+    guesses = guesser.probabilities(without_attribute(own.table, index), own.y, targets)
+    tables, everyone = encoder.candidates(own.table, index, values), np.arange(len(targets))
+    part, persons = partial_state(state, targets, encoder.batch(own)), Persons.single(everyone)
+    secret = Secret(index, values[codes], values, codes)
+    if isinstance(task.prior, str) and task.prior in ("marginal", "conditional"):
+        marginal = marginal_prior(codes, len(values), outside.counts)
+        prior = marginal if task.prior == "marginal" else guesses
+    else:
+        prior = Population(None, None, secret, everyone).prior(task.prior)
+    return {
+        **known_values(task, values, codes, prior, guesses.argmax(axis=1)),
+        **columns_loss(part, tables, persons),
+        "secret": secret,
+        "secrets": secret.column,
+        "guesser": ImputationAttack._of_prior(values, guesses),
+        "related": related,
+        "encodings": closed_form_encodings(part, persons, tables),
+    }
+
+
+def _sample(n: int, most: int, entropy: list[int], stream: int) -> IntArray:
+    """Positions of all records, or of a random sample, ascending."""
+    if n <= most:
+        return np.arange(n)
+    seed = np.random.SeedSequence(entropy, spawn_key=(0, SAMPLE, stream))
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))

@@ -14,7 +14,7 @@ from skleak.adversary.knowledge import column_names, raw_column, take_rows
 from skleak.adversary.records import Records, row_codes
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit.games._game import RESERVED, Cell, Facts, Game, Task
-from skleak.audit.games._levels import GAP, LeveledGame, Releases, constant_score, scale_sentence
+from skleak.audit.games._levels import GAP, LeveledGame, constant_score, scale_sentence
 from skleak.audit.games._secret import check_bounds, success_bounds
 from skleak.audit.games._trials import SINGLE_GAMES, drawn_releases
 from skleak.audit.games.membership._release import ATTACKS, MembershipSubject, Release, pair_test
@@ -166,7 +166,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
         self.design = replace(self.design, dp=dp, distances=distances)
         where = (subject.X, subject.y) if subject.reference is None else subject.reference[1:]
         quiet = exact.encodings_[0, 1]
-        self.releases = Releases(subject.shell, quiet, self._noise, where, subject.y)
+        self.released, self.trained_on = (subject.shell, quiet, where), subject.y
         self._exact, self._told = exact, told
         if told.any():  # at the one level that there is then
             both = np.stack([scales, np.full(len(scales), levels[-1])], axis=1)
@@ -237,7 +237,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
 
         Returns ``losses`` in [0, 1] and ``member``, of shape (games,).
         """
-        subject, where = self.subject, self.releases.where
+        subject, where = self.subject, self.released[2]
 
         def ask(model: Any, target: int) -> float:
             X, y = subject.records(subject.units.take(np.array([target])).rows)
@@ -252,7 +252,7 @@ class _DrawnMembership(LeveledGame, _MembershipGame):
         """Ask each released model about one target drawn at random, and say if it was a member."""
         said, member, width = list[Any](), list[bool](), self._known[0].shape[2]
         for targets, secrets, released in drawn_releases(self._known, noise, n, seed, width):
-            said += map(ask, self.releases.shell.models_with(released), targets.tolist())
+            said += map(ask, self.released[0].models_with(released), targets.tolist())
             member += (secrets == 1).tolist()
         return np.array(said), np.array(member)
 
