@@ -96,7 +96,7 @@ def solve_reweighted(
             progress.set_postfix(spread=f"{spread:.1e}")
             progress.update()
 
-        effort = reweighting.method, reweighting.max_iter, reweighting.tol
+        effort = reweighting.method == "plain", reweighting.max_iter, reweighting.tol
         search = kind(objective, rule, *effort, fit_it, note)
         search.run()
     best = search.best

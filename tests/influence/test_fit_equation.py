@@ -8,9 +8,8 @@ from helpers import mostly_slow
 from numpy.testing import assert_allclose
 
 from skleak.influence.jacobian import Columns, FitFactor
-from skleak.influence.reweighting import equalize, newton_direction, relative_spread
-from skleak.influence.reweighting._acceleration import accelerated
-from skleak.influence.reweighting._search import Coordinates, FitEquation
+from skleak.influence.reweighting import FitSearch, equalize, newton_direction, relative_spread
+from skleak.influence.reweighting._search import Coordinates
 from skleak.influence.reweighting._total_system import Moments, level_of, losses_under
 from skleak.influence.state import WeightRule
 from skleak.losses import LogisticLoss, SquaredLoss
@@ -29,22 +28,10 @@ def make_objective(rng, loss, n=120, d=3, alpha=0.1):
     return Objective(X, y, LOSSES[loss], alpha, True, weights, np.ones(n))
 
 
-def solve_by_fit(objective, rule, tol=1e-9, newton=True, eager=False, max_iter=60):
-    first = minimize(objective, tol=ENOUGH)
-    coordinates = Coordinates.of(FitFactor.of(objective, first))
-
-    def refit(reweights, start):
-        return minimize(objective.reweighted(reweights), start=start, tol=ENOUGH)
-
-    equation = FitEquation(objective, rule, coordinates, refit, lambda rule, step: None)
-    return equation, accelerated(
-        equation,
-        coordinates.start,
-        max_iter=max_iter,
-        tol=tol,
-        newton=equation.turn if newton else None,
-        eager=eager,
-    )
+def solve_by_fit(objective, rule, tol=1e-9, plain=False, max_iter=60):
+    search = FitSearch(objective, rule, plain, max_iter, tol, partial(minimize, tol=ENOUGH))
+    search.run()
+    return search
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -60,11 +47,11 @@ def test_the_fixed_point_is_that_of_the_search_record_by_record(name, norm, loss
         kappa = rule.norms(FitFactor.of(objective, minimum), X, y)
         return rule.losses(reweights, kappa, copies), minimum
 
-    expected = equalize(measure, copies, max_iter=200, tol=1e-9)
-    for eager in (False, True):
-        _, found = solve_by_fit(objective, rule, eager=eager)
-        assert found.spread <= 1e-9
-        fit, present = found.state, copies > 0.0
+    expected = equalize(measure, copies, max_iter=300, tol=1e-9)
+    for plain in (False, True):
+        fit = solve_by_fit(objective, rule, plain=plain, max_iter=300).best
+        assert fit.spread <= 1e-9
+        present = copies > 0.0
         assert_allclose(fit.reweights[present], expected.reweights[present], rtol=1e-7)
         assert_allclose(fit.minimum.coefficients, expected.state.coefficients, rtol=1e-7)
         assert_allclose(fit.level, expected.losses[present].mean(), rtol=1e-8)
@@ -78,19 +65,19 @@ def test_the_fixed_point_is_that_of_the_search_record_by_record(name, norm, loss
 def test_newton_turns_as_it_does_record_by_record(name, loss, rng):
     objective = make_objective(rng, loss)
     rule, copies = RULES[name](Columns(), "spectral"), objective.sample_weight
-    equation, found = solve_by_fit(objective, rule, max_iter=2, newton=False)
-    step = equation.at(found.reweights)
+    search = solve_by_fit(objective, rule, max_iter=2, plain=True)
+    step = search.at(search.coordinates.pack(search.best.factor))
     fit = step.state
     kappa = rule.norms(fit.factor, objective.X, objective.y)
     losses = np.log(rule.losses(fit.reweights, kappa, copies))
     residual = np.average(losses, weights=copies) - losses
     weighted = objective.reweighted(fit.reweights)
     change = newton_direction(weighted, fit.factor, rule, residual, rtol=1e-10).change
-    there = equation.turn(step, 1e-10)
+    there = search.turn(step, 1e-10)
     # The fit to which a small step of the weights leads is that along the direction.
     small = 1e-4
     moved = minimize(weighted.reweighted(fit.reweights * np.exp(small * change)), tol=ENOUGH)
-    led = equation.coordinates.pack(FitFactor.of(objective, moved))
+    led = search.coordinates.pack(FitFactor.of(objective, moved))
     along = (led - step.point - step.residual) / small
     assert_allclose(along, there - step.residual, atol=2e-3 * np.max(np.abs(along)))
 

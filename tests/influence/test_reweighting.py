@@ -29,7 +29,7 @@ def _refit(problem, columns=Columns(target=True), norm="spectral"):  # noqa: B00
 @pytest.mark.parametrize("columns", [Columns(target=True), Columns(np.array([0, 2]))], ids=str)
 def test_all_records_leak_the_same(make_problem, kind, columns):
     problem = make_problem(kind, n=40, weighted=False, alpha=0.1)
-    result = equalize(_refit(problem, columns), problem.s, tol=1e-9, max_iter=80)
+    result = equalize(_refit(problem, columns), problem.s, tol=1e-9, max_iter=400)
     assert result.spread <= 1e-9
     assert_allclose(result.losses, result.losses.mean(), rtol=1e-7)
     assert result.reweights.sum() == pytest.approx(40.0, rel=1e-12)
@@ -37,14 +37,6 @@ def test_all_records_leak_the_same(make_problem, kind, columns):
     # By a fit of its own, and not only by the bookkeeping of the iteration.
     losses, _ = _refit(problem, columns)(result.reweights)
     assert np.std(losses) / np.mean(losses) < 2e-9
-
-
-def test_both_iterations_reach_the_same_weights(make_problem):
-    problem = make_problem("logistic", n=30, weighted=False, alpha=0.3)
-    fast = equalize(_refit(problem), problem.s, tol=1e-10, max_iter=200)
-    plain = equalize(_refit(problem), problem.s, tol=1e-10, max_iter=2000, memory=0)
-    assert_allclose(fast.reweights, plain.reweights, rtol=1e-7)
-    assert len(fast.history) < len(plain.history)
 
 
 def test_the_plain_iteration_is_that_of_the_paper(make_problem):
@@ -56,7 +48,7 @@ def test_the_plain_iteration_is_that_of_the_paper(make_problem):
         history.append(np.std(losses) / np.mean(losses))
         omega = omega / losses
         omega *= 15.0 / omega.sum()
-    result = equalize(measure, problem.s, max_iter=5, tol=1e-14, memory=0)
+    result = equalize(measure, problem.s, max_iter=5, tol=1e-14)
     assert_allclose(result.history, history, rtol=1e-9)
 
 
@@ -65,10 +57,10 @@ def test_a_weight_of_two_is_the_record_twice(make_problem):
     copies = np.repeat(np.arange(14), problem.s.astype(int))
     assert len(copies) > 14
     twice = make_problem("squared", X=problem.X[copies], y=problem.y[copies], weighted=False)
-    weighted = equalize(_refit(problem), problem.s, tol=1e-10, max_iter=100)
-    repeated = equalize(_refit(twice), twice.s, tol=1e-10, max_iter=100)
+    weighted = equalize(_refit(problem), problem.s, tol=1e-10, max_iter=400)
+    repeated = equalize(_refit(twice), twice.s, tol=1e-10, max_iter=400)
     assert_allclose(weighted.reweights[copies], repeated.reweights, rtol=1e-7)
-    # Not only where it ends: the least squares of the acceleration counts copies too.
+    # Not only where it ends.
     assert_allclose(weighted.history[:8], repeated.history[:8], rtol=1e-6)
     assert problem.s @ weighted.reweights == pytest.approx(problem.s.sum(), rel=1e-12)
 
@@ -81,8 +73,8 @@ def test_records_of_weight_zero_do_not_count(make_problem):
     fewer = make_problem("squared", X=problem.X[present], y=problem.y[present], weighted=False)
     with_zeros = make_problem("squared", X=problem.X, y=problem.y, weighted=False)
     object.__setattr__(with_zeros, "s", s)
-    a = equalize(_refit(with_zeros), s, tol=1e-10, max_iter=100)
-    b = equalize(_refit(fewer), fewer.s, tol=1e-10, max_iter=100)
+    a = equalize(_refit(with_zeros), s, tol=1e-10, max_iter=400)
+    b = equalize(_refit(fewer), fewer.s, tol=1e-10, max_iter=400)
     assert_allclose(a.reweights[present], b.reweights, rtol=1e-7)
     assert_allclose(a.reweights[~present], 1.0)
     assert a.reweights[present].sum() == pytest.approx(14.0)
@@ -99,13 +91,12 @@ def test_the_history_starts_with_the_plain_fit_and_the_best_step_is_kept(make_pr
     assert relative_spread(result.losses, problem.s) == pytest.approx(result.spread, rel=1e-6)
 
 
-@pytest.mark.parametrize("memory", [0, 10])
-def test_limits_of_the_iteration(make_problem, memory):
+def test_limits_of_the_iteration(make_problem):
     problem = make_problem("squared", n=20, weighted=False)
     for most in (1, 3):
-        result = equalize(_refit(problem), problem.s, tol=1e-15, max_iter=most, memory=memory)
+        result = equalize(_refit(problem), problem.s, tol=1e-15, max_iter=most)
         assert len(result.history) == most + 1
-    loose = equalize(_refit(problem), problem.s, tol=10.0, memory=memory)
+    loose = equalize(_refit(problem), problem.s, tol=10.0)
     assert loose.history == loose.history[:1]
     assert_allclose(loose.reweights, 1.0)
 
@@ -122,17 +113,17 @@ def test_a_record_that_cannot_leak_breaks_nothing():
     assert_allclose(nothing.reweights, 1.0)
 
 
-def test_an_iteration_that_overshoots_comes_back():
-    # Losses that answer to a weight with its cube: the plain step diverges from the fixed point.
-    kappa = np.array([1.0, 1.3, 0.8, 1.1])
+def test_back_from_where_there_is_no_fit():
+    # Weights far from the first ones have no fit: half of the plain step has.
+    kappa, asked = np.array([1.0, 3.0, 0.5]), []
 
     def measure(omega):
-        return omega**3 * kappa, None
+        asked.append(omega)
+        return np.full(3, np.inf) if omega.min() < 0.3 else omega**0.5 * kappa**0.25, None
 
-    result = equalize(measure, np.ones(4), tol=1e-9, max_iter=60)
+    result = equalize(measure, np.ones(3), tol=1e-9, max_iter=100)
     assert result.spread <= 1e-9
-    expected = kappa ** (-1 / 3)
-    assert_allclose(result.reweights, expected * 4.0 / expected.sum(), rtol=1e-8)
+    assert_allclose(result.reweights, kappa**-0.5 * 3.0 / np.sum(kappa**-0.5), rtol=1e-8)
 
 
 def test_relative_spread():

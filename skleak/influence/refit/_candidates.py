@@ -188,7 +188,7 @@ class _Refits:
         search = RecordSearch(
             objective,
             rule,
-            "newton",
+            False,
             _MOST_REFITS,
             _REFIT_SPREAD,
             partial(minimize, tol=_ROUNDING),

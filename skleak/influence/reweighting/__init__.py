@@ -1,6 +1,5 @@
 """Weights that balance leakage, and the total leakage of fits under them."""
 
-from skleak.influence.reweighting._acceleration import follow_bound as follow_bound
 from skleak.influence.reweighting._closed_system import ClosedSystem as ClosedSystem
 from skleak.influence.reweighting._closed_system import Replacement as Replacement
 from skleak.influence.reweighting._search import FitSearch as FitSearch

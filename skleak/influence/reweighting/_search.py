@@ -7,19 +7,16 @@ numbers, the minimiser w and its Hessian H. So weights are sought among those of
 
     (w, H)  ->  omega = level / kappa(z; w, H)  ->  refit  ->  (w, H)
 
-The plain iteration is that of [FIL21], and the accelerated one and Newton's method are those of
-memory, in other coordinates: of ``(w, H)`` relative to the fit without weights. All that they need
-of the records are sums. A direction of Newton's method solves ``(I + K J)(dw, dH) = K f``
+The plain iteration is that of [FIL21], and Newton's method is that of memory, in other
+coordinates: of ``(w, H)`` relative to the fit without weights. All that they need of the records
+are sums. A direction of Newton's method solves ``(I + K J)(dw, dH) = K f``
 (`WeightSystem`), each product in one pass over the records, or two where the loss is not quadratic.
 
-IRFIL: weights under which every record leaks the same ([FIL21] algorithm 1), accelerated.
+IRFIL: weights under which every record leaks the same ([FIL21] algorithm 1).
 
 The algorithm is the fixed-point iteration ``log omega <- log omega - log eta`` (up to the
-normalisation ``sum s omega = sum s``), with a refit at every step. It converges linearly.
-Anderson acceleration combines the last few steps so that their residuals, the deviations of
-``log eta`` from its mean, cancel; it costs a small least-squares problem per refit. Where that
-takes long, as with a weak penalty, Newton's method goes on from the best step and squares the
-spread each time.
+normalisation ``sum s omega = sum s``), with a refit at every step. It converges linearly. Newton's
+method squares the spread each time.
 
 Newton's direction for the weights under which every record leaks the same.
 
@@ -45,19 +42,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from typing import Any, Generic, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from skleak.influence.jacobian import FitFactor, MultinomialFactor
-from skleak.influence.reweighting._acceleration import (
-    Equalized,
-    State,
-    Step,
-    accelerated,
-    follow_bound,
-)
+from skleak.influence.reweighting._iteration import Equalized, State, Step, iterate
 from skleak.influence.reweighting._total_system import (
     Balance,
     Gradients,
@@ -70,7 +61,7 @@ from skleak.influence.reweighting._total_system import (
 from skleak.influence.state import WeightRule
 from skleak.solvers import Minimum, MultinomialObjective, Objective, SingularHessianError
 from skleak.utils._blocks import Blocks, add, is_large, keep
-from skleak.utils._typing import Array, BoolArray, FloatArray
+from skleak.utils._typing import Array, FloatArray
 
 _LARGEST_BASIS = 100
 _NOT_HELD = np.zeros(0)  # losses of all records
@@ -148,60 +139,6 @@ class WeightedFit:
     minimum: Minimum
     level: float  # of what the rule makes equal
     factor: FitFactor
-
-
-@dataclass(frozen=True)
-class FitEquation:
-    """The equation of a reweighting in the coordinates of a fit.
-
-    ``refit(reweights, coefficients)`` fits with such factors, an array or what stands for one,
-    from such a start; None says that there is no minimiser, or that it was not found.
-    """
-
-    objective: Objective
-    rule: WeightRule
-    coordinates: Coordinates
-    refit: Callable[[Array, FloatArray], Minimum | None]
-    noted: Callable[[WeightRule, Step[Any]], None]  # told of every fit that there is
-
-    @property
-    def copies(self) -> FloatArray:
-        """All coordinates count the same."""
-        return np.ones(len(self.coordinates.start))
-
-    def at(self, point: FloatArray) -> Step[Any]:
-        """Fit with the weights of a fit, (size,)."""
-        origin = self.coordinates.unpack(point)
-        minimum = None
-        if origin is not None:
-            weights = FitWeights.of(self.rule, origin, self.objective)
-            records = self.objective.X, self.objective.y, self.objective.sample_weight
-            reweights = Blocks.of(*records).map(weights)
-            reweights = keep(reweights) if is_large(reweights) else reweights
-            minimum = self.refit(reweights, origin.coefficients)
-        if minimum is None:
-            return Step(np.inf, point, np.zeros(len(point)), point, _NOT_HELD, None)
-        factor = FitFactor.of(self.objective, minimum)
-        losses, level = losses_under(self.rule, factor, self.objective, reweights)
-        residual = self.coordinates.pack(factor) - point
-        state = WeightedFit(losses.spread, reweights, minimum, level, factor)
-        step = Step(losses.spread, point, residual, point, _NOT_HELD, state)
-        self.noted(self.rule, step)
-        return step
-
-    def turn(self, step: Step[Any], rtol: float) -> FloatArray:
-        """Newton's direction at a fit, of shape (size,)."""
-        if step.state is None:
-            return np.full(len(step.point), np.nan)
-        balance = Balance.of(step.state.factor, self.rule, step.state.level)
-        objective = self.objective.reweighted(step.state.reweights)
-        records = objective.X, objective.y, objective.reweights
-        wanted = Blocks.of(*records, width=len(balance.root)).map(partial(_lack, balance))
-        moved, hessian = WeightSystem(objective, balance, wanted).solve(rtol)
-        # From the coordinates of this fit to those of the search.
-        turn = np.linalg.solve(balance.root, self.coordinates.root)
-        change = np.linalg.solve(self.coordinates.root, balance.root @ moved)
-        return step.residual + packed(np.asarray(change), turn.T @ hessian @ turn)
 
 
 def _lack(balance: Balance, X: FloatArray, y: FloatArray, omega: FloatArray) -> FloatArray:
@@ -397,9 +334,7 @@ def equalize(
     *,
     max_iter: int = 30,
     tol: float = 1e-6,
-    memory: int = 10,
     newton: Newton[State] | None = None,
-    eager: bool = False,
     start: FloatArray | None = None,
     patience: int | None = None,
     callback: Callable[[float], None] | None = None,
@@ -417,15 +352,11 @@ def equalize(
         Largest number of refits after the first.
     tol : float, default=1e-6
         Relative spread at which to stop.
-    memory : int, default=10
-        Steps that the acceleration combines; 0 is the plain iteration of [FIL21].
     newton : callable, default=None
         ``newton(reweights, state, residual, rtol)`` returns the change of the log factors, of
         shape (n,), under which the logarithms of the losses change by ``residual`` up to a common
-        constant, to a relative accuracy of ``rtol``: see `newton_direction`. None does without
-        Newton's method.
-    eager : bool, default=False
-        Newton's method from the first fit on, and not only where the acceleration is slow.
+        constant, to a relative accuracy of ``rtol``: see `newton_direction`. None is the plain
+        iteration of [FIL21].
     start : ndarray of shape (n,), default=None
         Factors of the first fit; by default ones.
     patience : int, default=None
@@ -440,10 +371,10 @@ def equalize(
 
     Notes
     -----
-    Newton steps, too, are judged by the spread after a refit. Where they do not lower it, the
-    acceleration goes on from where it was left, as if there had been none; the next search waits
-    for longer, and for a better fit to begin at. A record that leaks nothing keeps its share of
-    the weights, and all others end up alike.
+    Newton steps, too, are judged by the spread after a refit. Where they do not lower it, the plain
+    iteration goes on from where it was left, as if there had been none; the next search waits for
+    longer, and for a better fit to begin at. A record that leaks nothing keeps its share of the
+    weights, and all others end up alike.
 
     Examples
     --------
@@ -454,61 +385,38 @@ def equalize(
     >>> result.reweights
     array([1.5, 0.5])
     """
-    records = _Records(measure, sample_weight)
-    log_weights = np.zeros(len(records.copies)) if start is None else np.log(start[records.present])
-    return accelerated(
-        records,
-        log_weights,
+    present = sample_weight > 0.0
+    copies = sample_weight[present]
+
+    def everyone(values: FloatArray, others: float) -> FloatArray:
+        result = np.full(len(present), others)
+        result[present] = values
+        return result
+
+    def at(point: FloatArray) -> Step[State]:
+        largest = point.max()
+        total = np.average(np.exp(point - largest), weights=copies)
+        log_weights = point - largest - np.log(total)
+        reweights = everyone(np.exp(log_weights), 1.0)
+        losses, state = measure(reweights)
+        residual = _residual(losses[present], copies)
+        spread = relative_spread(losses, sample_weight)
+        return Step(spread, log_weights, residual, reweights, losses, state)
+
+    def turn(step: Step[State], rtol: float) -> FloatArray:
+        assert newton is not None
+        residual = everyone(step.residual, 0.0)
+        return newton(step.reweights, step.state, residual, rtol)[present]
+
+    return iterate(
+        at,
+        np.zeros(len(copies)) if start is None else np.log(start[present]),
         max_iter=max_iter,
         tol=tol,
-        memory=memory,
-        newton=None if newton is None else partial(records.turn, newton),
-        eager=eager,
+        newton=None if newton is None else turn,
         patience=patience,
         callback=callback,
     )
-
-
-@dataclass(frozen=True)
-class _Records(Generic[State]):
-    """The equation in the logarithms of the weights of the records that take part."""
-
-    measure: Callable[[FloatArray], tuple[FloatArray, State]]
-    sample_weight: FloatArray
-
-    @cached_property
-    def present(self) -> BoolArray:
-        """Tell which records take part, (n,)."""
-        return self.sample_weight > 0.0
-
-    @cached_property
-    def copies(self) -> FloatArray:
-        """Sample weights of those that take part: each copy of a record counts."""
-        return self.sample_weight[self.present]
-
-    def at(self, point: FloatArray) -> Step[State]:
-        """Fit with the weights of these logarithms, (n_present,), up to their sum."""
-        log_weights = _normalized(point, self.copies)
-        reweights = self._everyone(np.exp(log_weights), np.ones(len(self.present)))
-        losses, state = self.measure(reweights)
-        residual = _residual(losses[self.present], self.copies)
-        spread = relative_spread(losses, self.sample_weight)
-        return Step(spread, log_weights, residual, reweights, losses, state)
-
-    def turn(self, newton: Newton[State], step: Step[State], rtol: float) -> FloatArray:
-        """Newton's direction at a fit, (n_present,)."""
-        residual = self._everyone(step.residual, np.zeros(len(self.present)))
-        return newton(step.reweights, step.state, residual, rtol)[self.present]
-
-    def _everyone(self, values: FloatArray, others: FloatArray) -> FloatArray:
-        others[self.present] = values
-        return others
-
-
-def _normalized(log_weights: FloatArray, sample_weight: FloatArray) -> FloatArray:
-    largest = log_weights.max()
-    total = np.average(np.exp(log_weights - largest), weights=sample_weight)
-    return log_weights - largest - np.log(total)
 
 
 def _residual(losses: FloatArray, copies: FloatArray) -> FloatArray:
@@ -564,11 +472,8 @@ def newton_direction(
     return NewtonDirection(change, len(norms), float(norms[-1]) if norms else 0.0)
 
 
-# Refits in which a search for weights should halve the spread, or is given up for another one; a
-# search that may not take more never is.
+# Refits in which a search should halve the spread, or is given up; not one of fewer in all.
 _PATIENCE = 30
-# Relative spread from which Newton's method goes on by itself, if there is anywhere to go.
-_NEARLY = 1e-3
 
 
 @dataclass
@@ -577,7 +482,7 @@ class WeightSearch(ABC):
 
     objective: Objective  # with the factors of the first fit
     rule: WeightRule
-    method: Literal["accelerated", "newton", "plain"]
+    plain: bool  # whether to iterate as [FIL21] does, without Newton's method
     max_iter: int  # refits after the first
     tol: float  # relative spread to reach
     minimize: Callable[..., Minimum]  # fits an objective, from a start or from none
@@ -585,46 +490,15 @@ class WeightSearch(ABC):
     best: WeightedFit | None = None
     n_fits: int = 0
 
+    @abstractmethod
     def run(self) -> None:
-        """First directly; where that is stuck and fits are left, by way of bounded weights."""
-        method, tol, limit = self.method, self.tol, self.max_iter
-        start = self._start()
-        left = limit + 1 - self.n_fits
-        if not left or (self.best is not None and self.best.spread <= tol):
-            return
-        if method == "plain":
-            self._solve(self.rule, start, tol, left, memory=0)
-            return
-        patience = _PATIENCE if limit > _PATIENCE else None
-        eager = method == "newton"
-        direct = self._solve(
-            self.rule, start, tol, left, newton=True, eager=eager, patience=patience
-        )
-        if direct.spread > max(tol, _NEARLY):
-            solve = partial(self._solve, newton=True, eager=True)
-            follow_bound(solve, self.rule, start, tol, limit + 1 - self.n_fits)
+        """Search, until the spread is reached, no refits are left, or nothing helps."""
 
-    @abstractmethod
-    def _start(self) -> FloatArray:
-        """Return where every search begins: at, or after, the fit without weights."""
-
-    def _solve(
-        self,
-        rule: WeightRule,
-        start: FloatArray,
-        tol: float,
-        max_fits: int,
-        *,
-        newton: bool = False,
-        **options: Any,
-    ) -> Equalized[Any]:
-        """Solve for the weights of a rule."""
-        options |= {"start": start, "max_iter": max_fits - 1, "tol": tol}
-        return self._iterate(rule, newton, options)
-
-    @abstractmethod
-    def _iterate(self, rule: WeightRule, newton: bool, options: dict[str, Any]) -> Equalized[Any]:
-        """Iterate to the weights of a rule, with or without Newton's steps."""
+    @property
+    def _limits(self) -> dict[str, Any]:
+        """Where the search ends."""
+        patience = None if self.plain or self.max_iter <= _PATIENCE else _PATIENCE
+        return {"max_iter": self.max_iter - self.n_fits, "tol": self.tol, "patience": patience}
 
     def _refit(self, reweights: Array, start: FloatArray | None) -> Minimum | None:
         """Fit with such weights; None where there is no minimum, but a fit to go back to."""
@@ -642,8 +516,7 @@ class WeightSearch(ABC):
     @property
     def _may_turn_back(self) -> bool:
         """True if there is a fit to go back to, and a method that does."""
-        plain = self.method == "plain"
-        return not plain and self.best is not None and self.best.minimum.converged
+        return not self.plain and self.best is not None and self.best.minimum.converged
 
     def _keep(self, fit: WeightedFit) -> None:
         if self.best is None or fit.spread < self.best.spread:
@@ -661,16 +534,15 @@ class RecordSearch(WeightSearch):
 
     last: FloatArray | None = None  # coefficients of the last fit
 
-    def _start(self) -> FloatArray:
-        return self.objective.reweights
+    def run(self) -> None:
+        """Search from the weights of the objective."""
+        objective = self.objective
+        start, newton = objective.reweights, None if self.plain else self._newton
+        copies = objective.sample_weight
+        equalize(self._measure, copies, newton=newton, start=start, **self._limits)
 
-    def _iterate(self, rule: WeightRule, newton: bool, options: dict[str, Any]) -> Equalized[Any]:
-        turn = partial(self._newton, rule) if newton else None
-        measure, copies = partial(self._measure, rule), self.objective.sample_weight
-        return equalize(measure, copies, newton=turn, **options)
-
-    def _measure(self, rule: WeightRule, reweights: FloatArray) -> tuple[FloatArray, Minimum]:
-        """Measure what a rule balances, after a refit; note what the wanted rule says of it."""
+    def _measure(self, reweights: FloatArray) -> tuple[FloatArray, Minimum]:
+        """Measure what the rule balances, after a refit."""
         objective, copies = self.objective, self.objective.sample_weight
         minimum = self._refit(reweights, self.last)
         if minimum is None:
@@ -678,58 +550,71 @@ class RecordSearch(WeightSearch):
             return np.full(len(objective.y), np.inf), self.best.minimum
         self.last = minimum.coefficients
         factor = FitFactor.of(objective, minimum)
-        kappa = rule.norms(factor, objective.X, objective.y)
+        kappa = self.rule.norms(factor, objective.X, objective.y)
         losses = self.rule.losses(reweights, kappa, copies)
         leaks = (copies > 0.0) & (losses > 0.0)
         level = float(losses[leaks].mean()) if leaks.any() else 0.0
         spread = relative_spread(losses, copies)
         self._keep(WeightedFit(spread, reweights, minimum, level, factor))
-        return losses if rule is self.rule else rule.losses(reweights, kappa, copies), minimum
+        return losses, minimum
 
     def _newton(
-        self,
-        rule: WeightRule,
-        reweights: FloatArray,
-        minimum: Minimum,
-        residual: FloatArray,
-        rtol: float,
+        self, reweights: FloatArray, minimum: Minimum, residual: FloatArray, rtol: float
     ) -> FloatArray:
-        factor, objective = (
-            FitFactor.of(self.objective, minimum),
-            self.objective.reweighted(reweights),
-        )
-        return newton_direction(objective, factor, rule, residual, rtol=rtol).change
+        objective = self.objective.reweighted(reweights)
+        factor = FitFactor.of(self.objective, minimum)
+        return newton_direction(objective, factor, self.rule, residual, rtol=rtol).change
 
 
 @dataclass
 class FitSearch(WeightSearch):
     """The search among weights that are functions of a fit: all it needs of records are sums."""
 
-    coordinates: Coordinates | None = None
+    coordinates: Coordinates = field(init=False)  # relative to the fit without weights
 
-    def _start(self) -> FloatArray:
-        minimum = self.minimize(self.objective)
+    def run(self) -> None:
+        """Search from the fit without weights, which is the first."""
+        fit = self._judged(self.objective.reweights, self.minimize(self.objective))
+        self._keep(fit)
+        self.coordinates = Coordinates.of(fit.factor)
+        if fit.spread > self.tol and self.n_fits <= self.max_iter:
+            newton, start = None if self.plain else self.turn, self.coordinates.start
+            iterate(self.at, start, newton=newton, **self._limits)
+
+    def _judged(self, reweights: Array, minimum: Minimum) -> WeightedFit:
         factor = FitFactor.of(self.objective, minimum)
-        self._judge(self.objective.reweights, minimum, factor)
-        self.coordinates = Coordinates.of(factor)
-        return self.coordinates.start
-
-    def _iterate(self, rule: WeightRule, newton: bool, options: dict[str, Any]) -> Equalized[Any]:
-        assert self.coordinates is not None
-        equation = FitEquation(self.objective, rule, self.coordinates, self._refit, self._noted)
-        return accelerated(equation, newton=equation.turn if newton else None, **options)
-
-    def _noted(self, rule: WeightRule, step: Step[Any]) -> None:
-        """Judge a fit by the rule whose weights are wanted."""
-        fit = step.state
-        if rule is self.rule:
-            self._keep(fit)
-        else:
-            self._judge(fit.reweights, fit.minimum, fit.factor)
-
-    def _judge(self, reweights: Array, minimum: Minimum, factor: FitFactor) -> None:
         losses, level = losses_under(self.rule, factor, self.objective, reweights)
-        self._keep(WeightedFit(losses.spread, reweights, minimum, level, factor))
+        return WeightedFit(losses.spread, reweights, minimum, level, factor)
+
+    def at(self, point: FloatArray) -> Step[WeightedFit | None]:
+        """Fit with the weights of a fit, (size,)."""
+        origin = self.coordinates.unpack(point)
+        minimum = None
+        if origin is not None:
+            weights = FitWeights.of(self.rule, origin, self.objective)
+            records = self.objective.X, self.objective.y, self.objective.sample_weight
+            reweights = Blocks.of(*records).map(weights)
+            reweights = keep(reweights) if is_large(reweights) else reweights
+            minimum = self._refit(reweights, origin.coefficients)
+        if minimum is None:
+            return Step(np.inf, point, np.zeros(len(point)), point, _NOT_HELD, None)
+        fit = self._judged(reweights, minimum)
+        self._keep(fit)
+        residual = self.coordinates.pack(fit.factor) - point
+        return Step(fit.spread, point, residual, point, _NOT_HELD, fit)
+
+    def turn(self, step: Step[WeightedFit | None], rtol: float) -> FloatArray:
+        """Newton's direction at a fit, of shape (size,)."""
+        assert step.state is not None
+        balance = Balance.of(step.state.factor, self.rule, step.state.level)
+        objective = self.objective.reweighted(step.state.reweights)
+        records = objective.X, objective.y, objective.reweights
+        wanted = Blocks.of(*records, width=len(balance.root)).map(partial(_lack, balance))
+        moved, hessian = WeightSystem(objective, balance, wanted).solve(rtol)
+        # From the coordinates of this fit to those of the search.
+        turn = np.linalg.solve(balance.root, self.coordinates.root)
+        change = np.linalg.solve(self.coordinates.root, balance.root @ moved)
+        return step.residual + packed(np.asarray(change), turn.T @ hessian @ turn)
 
 
 def factor_of(objective: Objective, minimum: Minimum) -> FitFactor:
