@@ -13,13 +13,14 @@ from skleak.influence.jacobian import (
     Columns,
     FitFactor,
     MultinomialFactor,
+    _multinomial,
     feature_norms,
     joint_norm,
     record_norms,
 )
 from skleak.influence.jacobian._multinomial import label_directions
 from skleak.losses import LogisticLoss, SoftmaxLoss
-from skleak.solvers import Objective, by_class, minimize
+from skleak.solvers import MultinomialObjective, Objective, by_class, minimize
 
 RTOL = 1e-8
 
@@ -274,3 +275,34 @@ def test_directions_of_a_label():
         assert_allclose(T.T @ T, np.eye(n_classes - 1), atol=1e-14)
         assert_allclose(T.sum(axis=0), 0.0, atol=1e-14)
     assert Columns(target=True).count(3, 9) == 12
+
+
+@pytest.mark.parametrize("n_classes, scale", [(3, 1.0), (5, 1.0), (4, 30.0), (3, 0.01)])
+def test_upper_ends_are_never_below_dense_norms_and_tight(
+    make_multinomial, monkeypatch, n_classes, scale
+):
+    problem = make_multinomial(90, 24, n_classes, alpha=1e-2)
+    X, y = scale * problem.X, problem.y
+    one = np.ones(len(y))
+    objective = MultinomialObjective(X, y, SoftmaxLoss(), 1e-2, True, one, one, n_classes)
+    factor = MultinomialFactor.of(objective, minimize(objective))
+    columns = Columns(target=True)
+    dense = np.linalg.norm(factor.jacobian(X, y), 2, axis=(1, 2))
+    block = _multinomial._Parts.of(factor, columns).of_records(X, y)
+    ends, excess = block._upper_ends()
+    assert np.all(np.sqrt(ends[excess < np.inf]) >= dense[excess < np.inf] * (1.0 - 1e-12))
+    tight = excess <= _multinomial._EXCESS
+    assert_allclose(np.sqrt(ends[tight]), dense[tight], rtol=1e-9)
+    found = record_norms(factor, X, y, columns)
+    assert_allclose(found, dense, rtol=1e-9)
+    assert np.all(found >= dense * (1.0 - 1e-12))
+    if scale == 1.0:
+        assert np.mean(tight) > 0.5  # and no dense eigenvalues for these
+
+
+def test_the_bound_of_the_residuals_part(make_multinomial, rng):
+    factor = make_multinomial(60, 8, 4).factor
+    parts = _multinomial._Parts.of(factor, Columns(target=True))
+    for r in rng.normal(size=(20, 3)):
+        part = np.tensordot(r, parts.root[:, :, :8], axes=(0, 1))
+        assert np.linalg.norm(part, 2) ** 2 <= r @ parts.bound @ r * (1.0 + 1e-12)
