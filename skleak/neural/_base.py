@@ -133,19 +133,11 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
         """Class numbers or floats; ``classes`` may come, ``fitted`` by those of the fit."""
 
     @property
-    def _n_classes(self) -> int | None:
-        return None if self._numeric_targets else len(self.classes_)
-
-    @property
     def _loss(self) -> "PointwiseLoss | SoftmaxLoss":
         """Loss of the default module."""
         if self._numeric_targets:
             return SquaredLoss()
-        return LogisticLoss() if self._n_classes == 2 else SoftmaxLoss()
-
-    @property
-    def _loss_name(self) -> str:
-        return "given" if self.loss is not None and self.module is not None else self._loss.name
+        return LogisticLoss() if len(self.classes_) == 2 else SoftmaxLoss()
 
     def _make_gradients(self, X: Any, plan: Plan, source: Source) -> Gradients:
         """Return the model at its initial parameters, for records (n, ...)."""
@@ -159,7 +151,7 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
             self.module,
             clipping,
             record_shape=tuple(X.shape[1:]),
-            n_classes=self._n_classes,
+            n_classes=None if self._numeric_targets else len(self.classes_),
             rng=source.generator,
             loss=self.loss,
             max_batch=self.max_batch,

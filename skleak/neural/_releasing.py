@@ -212,10 +212,11 @@ _EXACT = (
 def provenance(estimator: Any, n_steps: int, *, guarantee: bool = False) -> dict[str, Any]:
     """Public parameters of a training of so many steps; with its guarantee on request."""
     plan: Plan = estimator._plan
+    passed = estimator.loss is not None and estimator.module is not None
     made = {
         "estimator": type(estimator).__name__,
         "module": "linear" if estimator.module is None else type(estimator.module_).__name__,
-        "loss": estimator._loss_name,
+        "loss": "given" if passed else estimator._loss.name,
         "fit_intercept": True if estimator.module is None else None,
         **plan.mechanism.settings,
         "noise_goal": plan.goal,

@@ -234,11 +234,15 @@ class Training:
 
     def run(self, n_steps: int, notice: Callable[[float], Any] = float) -> None:
         """Take so many steps; ``notice`` is told the mean loss of each batch."""
-        expected = self.mechanism.sampling_rate * len(self.y)
+        n = len(self.y)
+        expected = self.mechanism.sampling_rate * n
         parameters = self.gradients.parameters
         velocity = np.zeros_like(parameters) if self.velocity is None else self.velocity
         for _ in range(n_steps):
-            members = self._batch()
+            if self.mechanism.sampling == "poisson":
+                members = self.source.members(n, self.mechanism.sampling_rate)
+            else:
+                members = self.source.subset(n, round(expected))
             if self.path is not None:
                 self.path.append(parameters)
                 if len(self.path) * len(parameters) > _LONGEST_PATH:
@@ -295,13 +299,6 @@ class Training:
         self.gradients.parameters, self.velocity, n_steps = state
         for kept in (self.losses, self.batch_sizes, self.path or []):
             del kept[n_steps:]
-
-    def _batch(self) -> IntArray:
-        """Draw a batch, afresh and independently of all before."""
-        n, rate = int(self.X.shape[0]), self.mechanism.sampling_rate
-        if self.mechanism.sampling == "poisson":
-            return self.source.members(n, rate)
-        return self.source.subset(n, round(rate * n))
 
 
 @dataclass(frozen=True)
@@ -447,14 +444,10 @@ class Plan:
 
         With what discrete noise adds to it, about 1e-20 a step.
         """
-
-        def of_real_numbers(delta: float) -> float:
-            return self.mechanism.guarantee(n_steps, delta).epsilon
-
         if self.grid is None:
-            return of_real_numbers(self.delta)
+            return self.mechanism.guarantee(n_steps, self.delta).epsilon
         return discretized_epsilon(
-            of_real_numbers,
+            lambda delta: self.mechanism.guarantee(n_steps, delta).epsilon,
             self.delta,
             n_parameters=n_parameters,
             n_steps=n_steps,
@@ -478,16 +471,13 @@ def _within_budget(budget: float, mechanism: StepMechanism, n_steps: int, delta:
 
 def observer_of(estimator: Any, run: Training) -> Observer | None:
     """Return what adds up a run; None where there is no Fisher information, or none is wanted."""
-    gradients, wanted = run.gradients, estimator.account_records
-    if estimator.accounting is None or not gradients.clipping.smooth:
-        return None
+    gradients, wanted, n = run.gradients, estimator.account_records, len(run.y)
     if wanted is None:
         wanted = "all" if gradients.closed_form else "batch"
-    records: IntArray | None
-    if isinstance(wanted, str):
-        records = np.arange(len(run.y)) if wanted == "all" else None
-    else:
-        records = _rows(wanted, len(run.y))
+    if estimator.accounting is None or not gradients.clipping.smooth:
+        return None
+    named = {"all": np.arange(n), "batch": None}
+    records = named[wanted] if isinstance(wanted, str) else _rows(wanted, n)
     if run.mechanism.noise_multiplier == 0.0:
         return None
     return Observer(

@@ -187,11 +187,8 @@ class SecretSequence:
             moved: Tensor = jvp(self.hidden_state, (parameters,), (gradient,))[1]
             return moved, self._own_products(gradient, hidden)
 
-        def of_entry(unit: Tensor) -> tuple[Tensor, Tensor]:
-            return products(pull(unit)[0])
-
         unit = torch.eye(len(hidden), dtype=hidden.dtype, device=self.device)
-        gram, own = vmap(of_entry, chunk_size=chunk)(unit)
+        gram, own = vmap(lambda row: products(pull(row)[0]), chunk_size=chunk)(unit)
         first, first_own = products(common)
         return hidden, torch.cat([first[None], gram]), torch.cat([first_own[None], own])
 
