@@ -97,21 +97,26 @@ def prepare(frame: pd.DataFrame, options: Audit, own: Any, decisions: Decisions)
     facts |= {"left_out": {name: n for name, n in left.items() if n}, "n": len(X)}
     facts |= {"n_test": len(test), "sensitive": sensitive, "person": person}
     if sensitive is not None:
-        column = X[sensitive]
-        if column.nunique() < 2:
-            raise ValueError(
-                f"--sensitive: {sensitive!r} has a single value in the training records: there is "
-                "nothing to infer. Name another column, or hold out fewer with --test-size"
-            )
-        facts["values"] = found = find_secret(X, sensitive).values
-        if found is None:
-            facts |= {"low": column.min(), "high": column.max()}
+        facts |= _secret_facts(X, sensitive)
     whose = X.index if person is None else X[person]
     if person is not None:
         facts |= {"n_persons": whose.nunique(), "most": whose.value_counts().max()}
     attacked = _sample(np.asarray(whose), options)
     y = values[train]
     return Prepared(X, y, X_test, y_test, transformers, model, attacked, facts)
+
+
+def _secret_facts(X: pd.DataFrame, sensitive: str) -> dict[str, Any]:
+    """Return the values of the sensitive column; their range if they are many."""
+    column = X[sensitive]
+    if column.nunique() < 2:
+        raise ValueError(
+            f"--sensitive: {sensitive!r} has a single value in the training records: there is "
+            "nothing to infer. Name another column, or hold out fewer with --test-size"
+        )
+    values = find_secret(X, sensitive).values
+    ends = {"low": column.min(), "high": column.max()} if values is None else {}
+    return {"values": values} | ends
 
 
 def _named_records(frame: pd.DataFrame, identity: str | None) -> pd.DataFrame:

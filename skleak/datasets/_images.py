@@ -89,8 +89,7 @@ def fetch_mnist(
         ...
     FileNotFoundError: mnist.npz is not in ...
     """
-    digits = _check_classes(classes, "digits")
-    check_choice("subset", subset, SUBSETS)
+    digits = _check_arguments(classes, subset, "digits")
     check_choice("preprocessing", preprocessing, PREPROCESSING)
     arrays = load_file(SOURCES["mnist.npz"], data_home, download_if_missing)
 
@@ -99,7 +98,10 @@ def fetch_mnist(
 
     X, y = _select(read, subset, digits)
     if preprocessing == "pca20":
-        X = _principal_components(_select(read, "train", digits)[0], X)
+        train, _ = _select(read, "train", digits)
+        largest_norm = np.sqrt(np.einsum("ij,ij->i", train, train).max())
+        pca = PCA(N_COMPONENTS, svd_solver="covariance_eigh").fit(train / largest_norm)
+        X = pca.transform(X / largest_norm)
     names = [f"{PREPROCESSING[preprocessing]}{j}" for j in range(X.shape[1])]
     return bundle("mnist", X, y, names, "digit", as_frame, return_X_y)
 
@@ -161,21 +163,18 @@ def fetch_fashion_mnist(
         ...
     FileNotFoundError: fashion-mnist/train-images-idx3-ubyte.gz is not in ...
     """
-    chosen = _check_classes(classes, "classes")
-    check_choice("subset", subset, SUBSETS)
+    chosen = _check_arguments(classes, subset, "classes")
+
+    def read_idx(part: str, kind: str) -> Array:
+        source = SOURCES[f"fashion-mnist/{PARTS[part]}-{kind}-ubyte.gz"]
+        content = load_file(source, data_home, download_if_missing)
+        # Two zeros, 8 for bytes, the number of axes, the length of each as 4 bytes, most
+        # significant first; then the entries in row-major order.
+        shape = np.frombuffer(content, ">u4", content[3], 4)
+        return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)
 
     def read(part: str) -> tuple[Array, Array]:
-        pixels, labels = (
-            _read_idx(
-                load_file(
-                    SOURCES[f"fashion-mnist/{PARTS[part]}-{kind}-ubyte.gz"],
-                    data_home,
-                    download_if_missing,
-                )
-            )
-            for kind in ("images-idx3", "labels-idx1")
-        )
-        return pixels, labels
+        return read_idx(part, "images-idx3"), read_idx(part, "labels-idx1")
 
     X, y = _select(read, subset, chosen)
     names = [f"pixel{j}" for j in range(X.shape[1])]
@@ -241,8 +240,7 @@ def fetch_cifar10(
         ...
     FileNotFoundError: cifar-10-binary.tar.gz is not in ...
     """
-    chosen = _check_classes(classes, "classes")
-    check_choice("subset", subset, SUBSETS)
+    chosen = _check_arguments(classes, subset, "classes")
     files = load_file(SOURCES["cifar-10-binary.tar.gz"], data_home, download_if_missing)
 
     def read(part: str) -> tuple[Array, Array]:
@@ -257,8 +255,9 @@ def fetch_cifar10(
     return bundle("cifar10", X, y, names, "class", as_frame, return_X_y, class_names=classes_)
 
 
-def _check_classes(classes: Iterable[int] | None, noun: str) -> list[int]:
-    """Distinct labels of ten; all of them for None."""
+def _check_arguments(classes: Iterable[int] | None, subset: str, noun: str) -> list[int]:
+    """Check the subset, and return distinct labels of ten: all of them for None."""
+    check_choice("subset", subset, SUBSETS)
     if classes is None:
         return list(range(N_CLASSES))
     expected = f"`classes` must be None or an iterable of distinct {noun} 0 to 9"
@@ -286,21 +285,3 @@ def _select(
         labels.append(y[chosen])
     joined = np.concatenate(pixels)
     return joined.reshape(len(joined), -1) / 255.0, np.concatenate(labels).astype(np.int64)
-
-
-def _principal_components(train: FloatArray, X: FloatArray) -> FloatArray:
-    """Scores of ``X`` (n, 784) on the principal axes of ``train`` (n_train, 784)."""
-    largest_norm = np.sqrt(np.einsum("ij,ij->i", train, train).max())
-    pca = PCA(N_COMPONENTS, svd_solver="covariance_eigh").fit(train / largest_norm)
-    return pca.transform(X / largest_norm)
-
-
-def _read_idx(content: bytes) -> Array:
-    """Array of uint8 of a file in the IDX format.
-
-    Two zeros, 8 for bytes, the number of axes, the length of each as 4 bytes, most significant
-    first; then the entries in row-major order.
-    """
-    n_axes = content[3]
-    shape = np.frombuffer(content, ">u4", n_axes, 4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape)

@@ -240,7 +240,8 @@ def seeded(estimator: Any, draw: Callable[[int], Array], names: Sequence[str] | 
     if not names:
         return unfitted
     seeds = dict(zip(names, map(int, draw(len(names))), strict=True))
-    splitters = {name: unfitted.get_params()[name] for name in names if not _is_seed(name)}
+    own = deep_names("random_state", dict.fromkeys(names))
+    splitters = {name: unfitted.get_params()[name] for name in names if name not in own}
     for name, splitter in splitters.items():
         splitter = copy.copy(splitter)
         splitter.random_state = seeds[name]
@@ -265,10 +266,6 @@ def unseeded(estimator: Any) -> tuple[str, ...]:
         and getattr(value, "shuffle", True)
     ]
     return (*seeds, *sorted(splitters))
-
-
-def _is_seed(name: str) -> bool:
-    return name == "random_state" or name.endswith("__random_state")
 
 
 def deep_names(name: str, parameters: dict[str, Any]) -> list[str]:

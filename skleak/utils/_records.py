@@ -54,9 +54,21 @@ def resolve_features(
     elif is_single_feature(features):
         indices = np.array([_index(features, names, n_features, parameter)])
     else:
-        listed = _as_list(features, parameter)
+        if not isinstance(features, Sequence) and not (
+            hasattr(features, "tolist") and np.ndim(features) > 0
+        ):
+            raise TypeError(
+                f"`{parameter}` must be a name, an index, a slice, a boolean mask or a list of "
+                f"names or indices; got {type(features).__name__}."
+            )
+        listed = list(features)
         if listed and all(isinstance(item, bool | np.bool_) for item in listed):
-            indices = _from_mask(listed, n_features, parameter)
+            if len(listed) != n_features:
+                raise ValueError(
+                    f"`{parameter}` is a boolean mask of length {len(listed)}, but there are "
+                    f"{n_features} columns. Pass one entry per column."
+                )
+            indices = np.flatnonzero(listed)
         else:
             indices = np.array(
                 [_index(item, names, n_features, parameter) for item in listed], dtype=np.intp
@@ -68,24 +80,6 @@ def resolve_features(
         twice = [feature_labels(names, n_features)[j] for j in unique[counts > 1]]
         raise ValueError(f"`{parameter}` names a column twice: {twice}. Name each once.")
     return indices
-
-
-def _as_list(features: Any, parameter: str) -> list[Any]:
-    if isinstance(features, Sequence) or (hasattr(features, "tolist") and np.ndim(features) > 0):
-        return list(features)
-    raise TypeError(
-        f"`{parameter}` must be a name, an index, a slice, a boolean mask or a list of names or "
-        f"indices; got {type(features).__name__}."
-    )
-
-
-def _from_mask(mask: list[Any], n_features: int, parameter: str) -> IntArray:
-    if len(mask) != n_features:
-        raise ValueError(
-            f"`{parameter}` is a boolean mask of length {len(mask)}, but there are {n_features} "
-            "columns. Pass one entry per column."
-        )
-    return np.flatnonzero(mask)
 
 
 def _index(feature: Any, names: Array | None, n_features: int, parameter: str) -> int:

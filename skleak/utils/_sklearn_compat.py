@@ -10,49 +10,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 import sklearn
+from sklearn.base import _clone_parametrized as clone_parametrized
 from sklearn.base import _fit_context as fit_context
-from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._search import BaseSearchCV as BaseSearchCV
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import HasMethods, Hidden, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods as HasMethods
+from sklearn.utils._param_validation import Hidden as Hidden
+from sklearn.utils._param_validation import Interval as Interval
+from sklearn.utils._param_validation import StrOptions as StrOptions
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import validate_data as validate_data
 
 try:
-    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
 except ImportError:  # before scikit-learn 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in for the mixin of callbacks, of which there are none."""
 
 
-__all__ = [
-    "COLUMN_TRANSFORMER_SCHEMA",
-    "BaseSearchCV",
-    "CallbackSupportMixin",
-    "HasMethods",
-    "Hidden",
-    "Interval",
-    "NoMetadataRequests",
-    "RawTableMixin",
-    "ShownAttributesMixin",
-    "StrOptions",
-    "Task",
-    "check_sample_weight",
-    "copy_attributes",
-    "fit_context",
-    "fit_task",
-    "forget_callbacks",
-    "input_positions",
-    "kept_for_teardown",
-    "no_task",
-    "num_samples",
-    "one_hot_widths",
-    "output_container",
-    "validate_data",
-    "with_columns_of",
-]
+__all__ = ["check_sample_weight", "clone_parametrized", "fit_context", "num_samples"]
 # What a fitted ColumnTransformer knows of the table: names, numbers and places of columns.
 COLUMN_TRANSFORMER_SCHEMA = (
     "n_features_in_",
@@ -142,13 +121,6 @@ def with_columns_of(source: Any, made: Any) -> Any:
     return made if container is None else made.set_output(transform=container)
 
 
-def clone_parametrized(estimator: Any) -> Any:
-    """Clone an estimator by its parameters, whatever it does itself when it is cloned."""
-    from sklearn.base import _clone_parametrized
-
-    return _clone_parametrized(estimator)
-
-
 class Task:
     """A part of a ``fit`` of which callbacks are told; of which nobody is where there are none.
 
@@ -206,7 +178,7 @@ def kept_for_teardown(estimator: Any) -> dict[str, Any]:
 
 
 def forget_callbacks(estimator: Any) -> None:
-    """Take the callbacks off an estimator and all in it: what it is refitted for is no progress."""
+    """Remove callbacks at any depth: internal refits report no progress."""
     parts = [estimator]
     if hasattr(estimator, "get_params"):
         parts += list(estimator.get_params(deep=True).values())

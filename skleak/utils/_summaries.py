@@ -272,18 +272,15 @@ class Quantiles:
             return np.full(levels.shape, np.nan)[()]
         place = levels * (self.n - 1)
         below = np.floor(place).astype(np.int64)
-        low, high = (self._at(np.minimum(below + k, self.n - 1)) for k in (0, 1))
+        ranks = (np.minimum(below + k, self.n - 1) for k in (0, 1))
+        counted, values = np.cumsum(self.counts), self.values
+        low, high = (values[np.searchsorted(counted, rank, side="right")] for rank in ranks)
         part = place - below
         with np.errstate(invalid="ignore"):  # of infinities
             gap = high - low
             between = np.where(part < 0.5, low + gap * part, high - gap * (1.0 - part))
             between = np.where(np.isinf(gap), low + gap, between)
         return np.where((part == 0.0) | (low == high), low, between)[()]
-
-    def _at(self, rank: npt.NDArray[np.int64]) -> FloatArray:
-        """Numbers of some ranks, counted from 0 at the least."""
-        place = np.searchsorted(np.cumsum(self.counts), rank, side="right")
-        return self.values[place]
 
     def _fitting(self) -> Self:
         """Drop as few more bits as fit into the capacity."""
@@ -292,14 +289,11 @@ class Quantiles:
         low, high = 0, 62 - self.dropped  # bits that are too few, and enough
         while high - low > 1:
             middle = (low + high) // 2
-            fits = _n_different(np.right_shift(self.bins, middle)) <= self.capacity
+            kept = np.right_shift(self.bins, middle)
+            fits = 1 + np.count_nonzero(kept[1:] != kept[:-1]) <= self.capacity
             low, high = (low, middle) if fits else (middle, high)
         bins, counts = _summed(np.right_shift(self.bins, high), self.counts)
         return type(self)(bins, counts, self.dropped + high, self.capacity, self.n_missing)
-
-
-def _n_different(ascending: npt.NDArray[np.int64]) -> int:
-    return 1 + int(np.count_nonzero(ascending[1:] != ascending[:-1]))
 
 
 def _summed(
