@@ -110,7 +110,7 @@ class MissingGradient:
         isotropic.
         """
         a = objective.predictor(w)
-        total = objective.total * objective.gradient(w, a)
+        total = objective.total * objective.at(w).gradient
         x = augment(dense_table(take_rows(objective.X, targets)), objective.fit_intercept)
         weight = weights_of(objective, targets)
         y = objective.y[targets]

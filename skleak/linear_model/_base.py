@@ -20,7 +20,7 @@ from skleak.linear_model._fitting import (
 )
 from skleak.linear_model._goals import LinearModelProblem, of_problem, safe_rung
 from skleak.linear_model._large import large_objective
-from skleak.linear_model._releasing import ReleasableModel
+from skleak.linear_model._releasing import OF_ONE_FIT, ReleasableModel
 from skleak.losses import SoftmaxLoss
 from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.goals import resolve_goal
@@ -112,6 +112,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             With ``reweighting="total"`` and a ledger, how far the total leakage is from equal;
             without a ledger ``fisher_information_loss_`` says it when first asked for.
         """
+        for name in OF_ONE_FIT:  # what was read off the fit before
+            self.__dict__.pop(name, None)
         self._weighted = sample_weight is not None
         with counted_passes(bool(self.verbose)) as passes, fit_task(self, 3) as task:
             objective, labels = self._objective_of(X, y, sample_weight)
@@ -219,9 +221,6 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         if reweighting is None:
             with task.part("solve"):
                 state, self.n_iter_ = solve(self, objective)
-            for name in ("sample_reweights_", "reweighting_history_", "n_reweighting_iter_"):
-                if hasattr(self, name):
-                    delattr(self, name)
             return state
         if isinstance(objective, MultinomialObjective):
             raise ValueError(

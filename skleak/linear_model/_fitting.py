@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 from numbers import Integral, Real
 from os import PathLike
@@ -193,6 +193,7 @@ NoiseCovariance: TypeAlias = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEstimator):
     """Parameters and their constraints, as scikit-learn wants them."""
 
@@ -216,38 +217,21 @@ class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEsti
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        noise_scale: float | NoiseGoal = 0.01,
-        *,
-        noise_covariance: NoiseCovariance = "isotropic",
-        alpha: float = 1e-2,
-        fit_intercept: bool = True,
-        private_target: bool = True,
-        reweighting: Literal["irfil", "total"] | Reweighting | None = None,
-        data_norm: float | None = None,
-        public: "str | Sequence[str]" = (),
-        max_iter: int = 100,
-        tol: float = 1e-10,
-        random_state: RandomState = None,
-        ledger: "str | PathLike[str] | LeakageLedger | None" = None,
-        ledger_dataset: str = "default",
-        verbose: int = 0,
-    ) -> None:
-        self.noise_scale = noise_scale
-        self.noise_covariance = noise_covariance
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.private_target = private_target
-        self.reweighting = reweighting
-        self.data_norm = data_norm
-        self.public = public
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.ledger = ledger
-        self.ledger_dataset = ledger_dataset
-        self.verbose = verbose
+    noise_scale: float | NoiseGoal = 0.01
+    _: KW_ONLY
+    noise_covariance: NoiseCovariance = "isotropic"
+    alpha: float = 1e-2
+    fit_intercept: bool = True
+    private_target: bool = True
+    reweighting: Literal["irfil", "total"] | Reweighting | None = None
+    data_norm: float | None = None
+    public: "str | Sequence[str]" = ()
+    max_iter: int = 100
+    tol: float = 1e-10
+    random_state: RandomState = None
+    ledger: "str | PathLike[str] | LeakageLedger | None" = None
+    ledger_dataset: str = "default"
+    verbose: int = 0
 
     @classmethod
     @cache

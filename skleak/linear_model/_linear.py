@@ -1,8 +1,7 @@
 """Private linear, logistic, and Poisson regression."""
 
-from collections.abc import Sequence
-from os import PathLike
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +16,12 @@ from skleak._released import (
     ReleasedModel,
     ReleasedPoissonRegressor,
 )
-from skleak.accounting import LeakageLedger
 from skleak.linear_model._base import PrivateLinearModel
-from skleak.linear_model._fitting import NoiseCovariance
 from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
-from skleak.mechanisms import NoiseGoal, Reweighting
 from skleak.utils._labels import block_codes, check_known_labels, find_classes
 from skleak.utils._records import row_label
-from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils._typing import Array, FloatArray
+
 
 
 class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
@@ -115,6 +112,7 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
         return np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     """Logistic regression with output perturbation that measures its leakage.
 
@@ -208,42 +206,7 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         "classes": ["array-like", None],
     }
 
-    def __init__(
-        self,
-        noise_scale: float | NoiseGoal = 0.01,
-        *,
-        noise_covariance: NoiseCovariance = "isotropic",
-        alpha: float = 1e-2,
-        fit_intercept: bool = True,
-        classes: npt.ArrayLike | None = None,
-        private_target: bool = True,
-        reweighting: Literal["irfil", "total"] | Reweighting | None = None,
-        data_norm: float | None = None,
-        public: "str | Sequence[str]" = (),
-        max_iter: int = 100,
-        tol: float = 1e-10,
-        random_state: RandomState = None,
-        ledger: "str | PathLike[str] | LeakageLedger | None" = None,
-        ledger_dataset: str = "default",
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            noise_scale,
-            noise_covariance=noise_covariance,
-            alpha=alpha,
-            fit_intercept=fit_intercept,
-            private_target=private_target,
-            reweighting=reweighting,
-            data_norm=data_norm,
-            public=public,
-            max_iter=max_iter,
-            tol=tol,
-            random_state=random_state,
-            ledger=ledger,
-            ledger_dataset=ledger_dataset,
-            verbose=verbose,
-        )
-        self.classes = classes
+    classes: npt.ArrayLike | None = field(default=None, kw_only=True)
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         if fitted:

@@ -260,7 +260,15 @@ def _as_fields(distances: FloatArray, state: FitState, limits: dict[str, float])
 
 
 # What is there, or is found, of one fit only.
-_OF_ONE_FIT = ("conditional_fisher_information_loss_", "n_passes_", "_guarantee")
+OF_ONE_FIT = (
+    "conditional_fisher_information_loss_",
+    "n_passes_",
+    "_guarantee",
+    "sample_reweights_",
+    "reweighting_history_",
+    "n_reweighting_iter_",
+    *COMPUTED_ON_DEMAND,
+)
 
 
 class ReleasableModel(IndividuallyMeasuredModel):
@@ -318,9 +326,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
         }
 
     def _keep(self, state: FitState) -> None:
-        """Hold the confidential state of a fit, and forget what was read off the one before."""
-        for name in (*_OF_ONE_FIT, *COMPUTED_ON_DEMAND):
-            self.__dict__.pop(name, None)
+        """Hold the confidential state of a fit."""
         # A release and a report tell how the fit was made, whatever becomes of the parameters.
         self._state, self._terms = state, self._promises()
         if state.balanced is not None:

@@ -30,9 +30,8 @@ from skleak.mechanisms.goals import (
     Secret,
     resolve_goal,
 )
-from skleak.utils._blocks import Blocks
 from skleak.utils._confidential import CalibratedNoise
-from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils._typing import FloatArray
 
 # A scale above a rung by this little, relative to it, is rounding noise of that rung.
 RUNG_TOLERANCE = 1e-12
@@ -317,8 +316,7 @@ class MaxAdvantage(NoiseGoal):
             needed = self._noise_per_distance(problem.attribute_values(self.attribute)[1])
             if not secret.is_in(attribute):  # nobody's attribute changes
                 needed = np.diag(needed)[:, None]
-            own = problem.attribute_codes(attribute)
-            factor = Blocks.of(own, width=2).map(_taken, needed)
+            factor = needed[problem.attribute_codes(attribute)]
         return found[0] * factor, found[1] * factor
 
     def _noise_per_distance(self, counts: FloatArray) -> FloatArray:
@@ -349,10 +347,6 @@ class MaxAdvantage(NoiseGoal):
                 f"per distinct value; got {self.prior!r}."
             )
         return prior
-
-
-def _taken(own: IntArray, needed: FloatArray) -> FloatArray:
-    return needed[own]
 
 
 def _largest_distance(encodings: FloatArray) -> float:

@@ -87,8 +87,7 @@ class MultinomialObjective(Objective):
     --------
     >>> X, y, one = np.array([[1.0], [2.0], [4.0]]), np.array([0.0, 1.0, 2.0]), np.ones(3)
     >>> objective = MultinomialObjective(X, y, SoftmaxLoss(), 0.5, True, one, one, 3)
-    >>> w = np.zeros(6)
-    >>> round(objective.value(w, objective.predictor(w)), 4)
+    >>> round(objective.at(np.zeros(6)).value, 4)
     1.0986
     """
 

@@ -105,14 +105,6 @@ class HessianFactor:
     mean: FloatArray | None  # ``m``; None without an intercept, (d,)
     total: float  # sum of the weights ``v``
 
-    @classmethod
-    def of(cls, X: Data, weights: FloatArray, ridge: float, fit_intercept: bool) -> "HessianFactor":
-        """Factorise.
-
-        Shapes: ``X`` (n, d); ``weights`` (n,).
-        """
-        return CurvatureSums.of(X, weights, fit_intercept).factor(ridge)
-
     def solve(self, b: FloatArray) -> FloatArray:
         """Solve ``H x = b`` for one right-hand side of shape (p,)."""
         if self.mean is None:
@@ -259,8 +251,7 @@ class Objective:
     >>> from skleak.losses import SquaredLoss
     >>> X, y, one = np.array([[1.0], [2.0]]), np.array([0.0, 4.0]), np.ones(2)
     >>> objective = Objective(X, y, SquaredLoss(), 0.5, False, one, one)
-    >>> w = np.array([1.0])
-    >>> objective.value(w, objective.predictor(w))
+    >>> objective.at(np.array([1.0])).value
     1.5
     """
 
@@ -437,31 +428,11 @@ class Objective:
         blocks = Blocks.of(*self._records, width=0, keep_sparse=True)
         return Point(self, w, blocks.map_reduce(block_sums, LargeSums.plus, *given))
 
-    def value(self, w: FloatArray, a: FloatArray) -> float:
-        """Objective at ``w``, whose predictor is ``a``; infinite where the loss overflows."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.penalized(w, self.loss_sum(a))
-
     def penalized(self, w: FloatArray, loss: float) -> float:
         """Objective at ``w``, where the losses have such a sum; infinite where they overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             value = loss / self.total + 0.5 * float(self.penalty @ w**2)
         return value if np.isfinite(value) else np.inf
-
-    def loss_sum(self, a: FloatArray) -> float:
-        """Weighted sum of the losses at predictor ``a``."""
-        return float(self.weights @ self.loss.value(a, self.y))
-
-    def gradient(self, w: FloatArray, a: FloatArray) -> FloatArray:
-        """Gradient at ``w``, whose predictor is ``a``, of shape (p,)."""
-        return self.gradient_sum(a) / self.total + self.penalty * w
-
-    def gradient_sum(self, a: FloatArray) -> FloatArray:
-        """Weighted sum of the gradients of all records at predictor ``a``, of shape (p,)."""
-        return self._residual_sum(self.loss.residual(a, self.y))
-
-    def _residual_sum(self, residuals: FloatArray) -> FloatArray:
-        return self.transpose_product(_scaled(residuals, self.weights))
 
     def gradient_changes(
         self, w: FloatArray, steps: FloatArray, without: IntArray | None = None
@@ -611,10 +582,6 @@ class Objective:
             sums[d] = table.sum(axis=0)
         return sums
 
-    def hessian(self, a: FloatArray) -> FactorizedHessian:
-        """Factor of the unnormalised Hessian ``H = N F''`` at predictor ``a``."""
-        return self.curvature_sums(a).factor(self.total * self.alpha)
-
     def curvature_sums(self, a: FloatArray) -> HessianSums:
         """Return the sums of which the Hessian at predictor ``a`` is made."""
         return CurvatureSums.of(self.X, self.weights * self.loss.curvature(a), self.fit_intercept)
@@ -690,7 +657,8 @@ class MemorySums:
     def loss(self) -> float:
         """Weighted sum of the losses; infinite where they overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
-            loss = self.objective.loss_sum(self.predictor)
+            objective = self.objective
+            loss = float(objective.weights @ objective.loss.value(self.predictor, objective.y))
         return loss if np.isfinite(loss) else np.inf
 
     @property
@@ -718,7 +686,8 @@ class MemorySums:
     @property
     def gradient(self) -> FloatArray:
         """Weighted sum of the gradients, of shape (p,)."""
-        return self.objective._residual_sum(self._residuals)
+        scaled = _scaled(self._residuals, self.objective.weights)
+        return self.objective.transpose_product(scaled)
 
     @property
     def gradient_noise(self) -> FloatArray:

@@ -97,8 +97,8 @@ def test_root_hessian_and_cost(make_problem, rng, kind, fit_intercept):
         objective, w = problem.objective, problem.factor.coefficients
         C = _random_shape(rng, p) * 1e-2
         release = w + rng.normal(size=(20_000, p)) @ np.linalg.cholesky(C).T
-        base = objective.value(w, objective.predictor(w))
-        rises = np.array([objective.value(v, objective.predictor(v)) - base for v in release])
+        base = objective.at(w).value
+        rises = np.array([objective.at(v).value - base for v in release])
         error = rises.std() / np.sqrt(len(rises))
         assert abs(rises.mean() - excess_loss(state, C)) <= 4.0 * error
 

@@ -233,9 +233,7 @@ def test_weak_penalties_and_heavy_tails(kind, block, seed):
     assert spread_of(losses, s) <= 2e-10
     # The coefficients are the minimiser under the weights, and no approximation of it.
     reweighted = objective.reweighted(result.reweights)
-    gradient = reweighted.gradient(
-        result.state.coefficients, reweighted.predictor(result.state.coefficients)
-    )
+    gradient = reweighted.at(result.state.coefficients).gradient
     assert np.linalg.norm(gradient) <= 1e-12 * max(1.0, np.abs(objective.y).max())
     assert_allclose(result.state.coefficients, factor.coefficients, rtol=1e-9, atol=1e-11)
     if slow.spread <= 1e-10:

@@ -228,9 +228,8 @@ def test_brackets_hold_the_noise_of_whole_refits(kind, weighted, shaped, rng):
             own = y[:, None] if secret.columns is None else X[:, secret.columns]
             for i in (0, 30):
                 for m in np.flatnonzero(np.any(secret.values != own[i], axis=1))[[0, -1]]:
-                    exact = model._twin()._needed_noise(
-                        problem.with_value(i, secret, secret.values[m])
-                    )
+                    changed = problem.with_value(i, secret, secret.values[m])
+                    exact = model._twin()._needed_noise(changed)
                     assert found[0][i, m] * (1 - 1e-8) <= exact <= found[1][i, m] * (1 + 1e-8)
 
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from skleak.losses import LogisticLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
 from skleak.solvers import MultinomialObjective, Objective, SingularHessianError, minimize
-from skleak.solvers._objective import HessianFactor
+from skleak.solvers._objective import CurvatureSums
 
 LOSSES = {"squared": SquaredLoss(), "logistic": LogisticLoss(), "poisson": PoissonLoss()}
 KINDS = list(LOSSES)
@@ -58,15 +58,15 @@ def test_value_gradient_and_hessian(rng, kind, fit_intercept):
     objective = _objective(rng, kind, fit_intercept=fit_intercept)
     w = 0.3 * rng.normal(size=objective.n_parameters)
     value = _value(objective)
-    assert objective.value(w, objective.predictor(w)) == pytest.approx(value(w), rel=1e-12)
-    found = objective.gradient(w, objective.predictor(w))
+    assert objective.at(w).value == pytest.approx(value(w), rel=1e-12)
+    found = objective.at(w).gradient
     assert_allclose(found, optimize.approx_fprime(w, value, 1e-7), atol=1e-6)
 
     def gradient(v):
-        return objective.gradient(v, objective.predictor(v))
+        return objective.at(v).gradient
 
     rows = [optimize.approx_fprime(w, lambda v, j=j: gradient(v)[j], 1e-7) for j in range(len(w))]
-    hessian = np.linalg.inv(objective.hessian(objective.predictor(w)).inverse())
+    hessian = np.linalg.inv(objective.at(w).hessian.inverse())
     assert_allclose(hessian / objective.total, rows, atol=1e-5)
 
 
@@ -82,9 +82,9 @@ def test_minimum_equals_that_of_scipy(rng, kind, fit_intercept, alpha):
     assert minimum.gradient_norm <= 1e-10
     assert_allclose(minimum.coefficients, expected.x, atol=1e-5)
     # Round-off is all that is left of the gradient.
-    a = objective.predictor(minimum.coefficients)
-    assert np.linalg.norm(objective.gradient(minimum.coefficients, a)) < 1e-14
-    inverse = objective.hessian(a).inverse()
+    there = objective.at(minimum.coefficients)
+    assert np.linalg.norm(there.gradient) < 1e-14
+    inverse = there.hessian.inverse()
     assert_allclose(minimum.inverse_hessian, inverse, rtol=1e-9, atol=1e-12 * inverse.max())
 
 
@@ -198,9 +198,7 @@ def test_huge_counts(rng, size, fit_intercept):
     minimum = minimize(objective)
     assert minimum.converged
     assert minimum.n_iter < 60
-    w = minimum.coefficients
-    a = objective.predictor(w)
-    step = minimum.inverse_hessian @ objective.gradient(w, a) * 30
+    step = minimum.inverse_hessian @ objective.at(minimum.coefficients).gradient * 30
     assert np.abs(objective.predictor(step)).max() < 1e-9
 
 
@@ -273,7 +271,7 @@ def test_reweighted_changes_nothing_but_the_factors(rng):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_the_factor_of_a_hessian(rng, fit_intercept):
     X, weights = rng.normal(size=(15, 3)) + 2.0, rng.random(15)
-    factor = HessianFactor.of(X, weights, 0.7, fit_intercept)
+    factor = CurvatureSums.of(X, weights, fit_intercept).factor(0.7)
     x = np.column_stack([X, np.ones(15)]) if fit_intercept else X
     matrix = (x.T * weights) @ x + np.diag([0.7, 0.7, 0.7, 0.0][: x.shape[1]])
     b = rng.normal(size=x.shape[1])
@@ -295,14 +293,12 @@ def test_changes_of_gradients_over_many_steps(n_classes, rng, monkeypatch):
     for form in (np.asarray, sparse.csr_array):
         moved = replace(objective, X=form(X))
         start = at[0]
-        before = objective.total * objective.gradient(start, objective.predictor(start))
+        before = objective.total * objective.at(start).gradient
         found = moved.gradient_changes(start, at - start)
         without = moved.gradient_changes(start, at - start, rows)
         for k, (w, row) in enumerate(zip(at, rows, strict=True)):
-            whole = objective.total * objective.gradient(w, objective.predictor(w))
+            whole = objective.total * objective.at(w).gradient
             assert_allclose(found[k], whole - before, rtol=1e-12, atol=1e-13)
             own = replace(objective.take([row]), alpha=0.0)
-            own = own.total * (
-                own.gradient(w, own.predictor(w)) - own.gradient(start, own.predictor(start))
-            )
+            own = own.total * (own.at(w).gradient - own.at(start).gradient)
             assert_allclose(without[k], whole - before - own, rtol=1e-9, atol=1e-12)

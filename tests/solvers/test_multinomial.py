@@ -52,7 +52,7 @@ def _value(objective):
 
 
 def _gradient_norm(objective, w):
-    return np.linalg.norm(objective.gradient(w, objective.predictor(w)))
+    return np.linalg.norm(objective.at(w).gradient)
 
 
 def _identified(n_classes, d, fit_intercept):
@@ -70,18 +70,18 @@ def test_value_gradient_and_hessian(rng, fit_intercept, n_classes):
     objective = _objective(rng, n_classes=n_classes, fit_intercept=fit_intercept)
     w = 0.3 * rng.normal(size=objective.n_parameters)
     value = _value(objective)
-    assert objective.value(w, objective.predictor(w)) == pytest.approx(value(w), rel=1e-12)
-    found = objective.gradient(w, objective.predictor(w))
+    assert objective.at(w).value == pytest.approx(value(w), rel=1e-12)
+    found = objective.at(w).gradient
     assert_allclose(found, optimize.approx_fprime(w, value, 1e-7), atol=1e-6)
 
     def gradient(v):
-        return objective.gradient(v, objective.predictor(v))
+        return objective.at(v).gradient
 
     steps = 1e-6 * np.eye(len(w))
     hessian = np.array([(gradient(w + h) - gradient(w - h)) / 2e-6 for h in steps])
     projection = _identified(n_classes, 3, fit_intercept)
     expected = np.linalg.pinv(projection @ hessian @ projection, rcond=1e-6) / objective.total
-    factor = objective.hessian(objective.predictor(w))
+    factor = objective.at(w).hessian
     assert_allclose(factor.inverse(), expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
     b = projection @ rng.normal(size=len(w))
     assert_allclose(factor.solve(b), factor.inverse() @ b, rtol=1e-9, atol=1e-14)

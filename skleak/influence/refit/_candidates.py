@@ -635,5 +635,5 @@ def _refactorized(state: FitState, change: Change, encodings: FloatArray) -> Flo
             continue
         record = change.x[k, 1, : state.n_features]
         objective = state.objective.with_record(int(change.rows[k, 0]), record)
-        result[k] = objective.hessian(objective.predictor(encodings[k])).inverse()
+        result[k] = objective.at(encodings[k]).hessian.inverse()
     return result
