@@ -85,7 +85,7 @@ class _MembershipGame(Game):
     def prepare(self, entropy: list[int]) -> None:
         """Check the noise, and fit the attacks that one fit serves in all releases."""
         subject, self._entropy = self.subject, entropy
-        self._noise: dict[float, FloatArray] = {}
+        self._noise: Mapping[float, FloatArray] = {}
         if self.design.drawn or subject.reference is not None:
             self.attacks = subject.fitted(self.design.attacks, self.attacks, subject.reference)
         if subject.known is not None:
