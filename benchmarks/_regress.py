@@ -167,7 +167,7 @@ def equalized(
     def measure(factors: Array) -> tuple[Array, None]:
         return losses(level, weights(factors)[None], X[None], y[None], alpha)[0], None
 
-    result = equalize(measure, np.ones(len(y)), max_iter=60, tol=tol, memory=20)
+    result = equalize(measure, np.ones(len(y)), max_iter=1000, tol=tol)
     return weights(result.reweights), result.spread, len(result.history)
 
 

@@ -1,4 +1,4 @@
-"""IRFIL: what the plain iteration of [FIL21], the accelerated one and Newton's method need.
+"""IRFIL: what the plain iteration of [FIL21] and Newton's method need.
 
 Besides fits, passes over the data are counted: one for every Newton step of a fit, one for the
 leakage of all records after it, and of each Newton direction of the weights one for the gradients
@@ -26,14 +26,7 @@ from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticR
 LEVELS = (1e-6, 1e-8)  # relative spread of the leakage
 MOST_FITS = 60
 MOST_DEFAULT = 31  # fits of the default to the last level: its default limit
-# Name, parameter `method` of IRFIL, and the memory of the acceleration without Newton's method.
-METHODS = [
-    ("plain", "plain", None),
-    ("accelerated alone", "accelerated", 10),
-    ("  with memory 40", "accelerated", 40),
-    ("default", "accelerated", None),
-    ("newton", "newton", None),
-]
+METHODS = ("plain", "newton")  # values of `method` of IRFIL; the default is Newton's
 
 
 @dataclass(frozen=True)
@@ -104,13 +97,9 @@ class Passes:
 
 
 @contextmanager
-def watched(memory: int | None) -> Iterator[Passes]:
-    """Count passes; with a ``memory``, run the acceleration alone and with that memory."""
-    passes, equalize = Passes(), _search.equalize
-
-    def accelerated_alone(*args: Any, **options: Any) -> Any:
-        return equalize(*args, **{**options, "memory": memory, "newton": None})
-
+def watched() -> Iterator[Passes]:
+    """Count passes."""
+    passes = Passes()
     costs = [
         (_fitting, "minimize", lambda minimum: minimum.n_iter),
         (WeightRule, "norms", lambda _: 1),
@@ -120,12 +109,10 @@ def watched(memory: int | None) -> Iterator[Passes]:
         for place, name, cost in costs:
             counted = passes.counted(getattr(place, name), cost)
             stack.enter_context(patch.object(place, name, counted))
-        if memory is not None:
-            stack.enter_context(patch.object(_search, "equalize", accelerated_alone))
         yield passes
 
 
-def run(case, method, memory):
+def run(case, method):
     """The reweighted fit, its passes over the data, and its seconds."""
     options = {**case.options}
     model = case.model(
@@ -138,7 +125,7 @@ def run(case, method, memory):
         **options,
     )
     start = time.perf_counter()
-    with warnings.catch_warnings(), watched(memory) as passes:
+    with warnings.catch_warnings(), watched() as passes:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the plain iteration stops short
         model.fit(case.X, case.y)
     return model, passes.count, time.perf_counter() - start
@@ -153,25 +140,25 @@ def fits_to(history, level):
 def compare(case):
     """Lines of the table, and what failed."""
     lines, models = [], {}
-    for name, method, memory in METHODS:
-        model, passes, seconds = run(case, method, memory)
+    for method in METHODS:
+        model, passes, seconds = run(case, method)
         history = model.reweighting_history_
         fits = [fits_to(history, level) for level in LEVELS]
         shown = [f"{n}" if n is not None else f"> {len(history)}" for n in fits]
         ending = [f"{min(history):.0e}", f"{passes}", f"{seconds:.2f}"]
-        lines.append([case.name, name, *shown, *ending])
-        models[name] = model
+        lines.append([case.name, method, *shown, *ending])
+        models[method] = model
     return lines, list(failures_of(case, models))
 
 
 def failures_of(case, models):
     """Sentences about what should hold and does not."""
-    default, alone = models["default"], models["accelerated alone"]
-    fits = [fits_to(model.reweighting_history_, LEVELS[-1]) for model in (default, alone)]
-    if fits[0] is None or fits[0] > MOST_DEFAULT:
+    default = models["newton"]
+    fits = [fits_to(models[method].reweighting_history_, LEVELS[-1]) for method in METHODS]
+    if fits[1] is None or fits[1] > MOST_DEFAULT:
         yield f"{case.name}: no spread of {LEVELS[-1]:g} in {MOST_DEFAULT} fits by default"
-    elif fits[1] is not None and fits[0] > fits[1]:
-        yield f"{case.name}: {fits[0]} fits, and {fits[1]} without Newton's method"
+    elif fits[0] is not None and fits[1] > fits[0]:
+        yield f"{case.name}: {fits[1]} fits, and {fits[0]} by the plain iteration"
     losses = default.fisher_information_loss(
         features=case.options.get("features"), conditional=True
     )
@@ -181,7 +168,7 @@ def failures_of(case, models):
     for name, model in models.items():
         gap = np.max(np.abs(default.sample_reweights_ / model.sample_reweights_ - 1.0))
         if min(model.reweighting_history_) <= LEVELS[0] and not gap <= 1e-3:
-            yield f"{case.name}: {name.strip()} and the default reach weights {gap:.1e} apart"
+            yield f"{case.name}: {name} and the default reach weights {gap:.1e} apart"
 
 
 def main():

@@ -590,13 +590,10 @@ class IRFIL(Reweighting):
     norm : {"spectral", "trace"}, default="spectral"
         Balance the leakage in the worst direction, or its root mean square.
     method : {"accelerated", "newton", "plain"}, default="accelerated"
-        Anderson-accelerated fixed-point iteration that goes over to Newton's method where it is
-        slow; Newton's method from the first fit on, of fewer fits but with more work in between;
-        or the plain iteration of [FIL21].
+        Newton's method, of which "accelerated" is another name, or the plain iteration of [FIL21].
     max_iter : int, default=30
-        Largest number of refits after the first. Most problems need less than 20. Allow 150 for
-        hard ones: where 30 refits have not halved the spread, and it is still above 1e-3, the
-        weights are bounded, and the bound is raised step by step (but for the plain iteration).
+        Largest number of refits after the first. Most problems need less than 10. Where 30 refits
+        have not halved the spread, Newton's method stops.
     tol : float, default=1e-6
         Relative spread (standard deviation over mean) of leakage at which the search stops.
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from skleak.influence.jacobian import Columns, feature_norms, joint_norm, record_norms
 from skleak.influence.noise import noise_covariance
-from skleak.influence.noise._data_shape import CurvatureNoise
+from skleak.influence.noise._data_shape import curvature_noise
 from skleak.influence.noise._minimax_shape import inverse_hessian_root
 from skleak.influence.state import FitState
 from skleak.influence.state._state import NoiseShape, given_shape
@@ -134,7 +134,7 @@ def test_curvature_and_units_far_apart(make_problem, rng, kind):
         # Noise of covariance A: what it leaves of a column is free of units.
         A = problem.factor.inverse_hessian
         unit = np.sqrt(len(A) / np.trace(A))
-        shaped = CurvatureNoise.of(state).mean_factor
+        shaped = curvature_noise(state).mean_factor
         norms = [record_norms(shaped, problem.X, y, Columns(np.array([j]))) for j in range(3)]
         table.append(np.column_stack(norms) * unit * factors)
     assert_allclose(table[1], table[0], rtol=1e-7)

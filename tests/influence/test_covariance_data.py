@@ -9,7 +9,7 @@ from scipy import linalg
 
 from skleak.influence.jacobian import Columns, record_norms
 from skleak.influence.noise import noise_covariance
-from skleak.influence.noise._data_shape import CurvatureNoise, MinimaxNoise
+from skleak.influence.noise._data_shape import curvature_noise, minimax_noise
 from skleak.influence.noise._minimax_shape import minimax_shape
 from skleak.influence.noise._terms import covariance_losses
 from skleak.influence.state._state import NoiseShape
@@ -54,7 +54,7 @@ def test_curvature_with_both_terms(iwpc, alpha, largest, mean):
     X, y = state.objective.X, state.objective.y
     isotropic = _losses(state, _shape_of(state, "isotropic"))
     shaped = _at_rise(state, _shape_of(state, "curvature"))
-    batch, noise = shaped.batch(X, y), CurvatureNoise.of(shaped)
+    batch, noise = shaped.batch(X, y), curvature_noise(shaped)
     losses = covariance_losses(shaped, batch, [WHOLE], noise=noise)
     assert isotropic.max() / losses.total.max() == pytest.approx(largest, rel=1e-3)
     assert isotropic.mean() / losses.total.mean() == pytest.approx(mean, rel=1e-3)
@@ -131,7 +131,7 @@ def test_refits_of_a_real_record(iwpc):
     precision *= np.trace(state.factor.inverse_hessian)
     first = dw @ precision @ dw.T / p
     second = 0.5 * np.einsum("ij,ajk,kl,bli->ab", precision, dC, precision, dC)
-    noise = CurvatureNoise.of(state)
+    noise = curvature_noise(state)
     records = noise.records(X[i : i + 1], y[i : i + 1])
     for found, expected in zip(
         records.information(noise.frame(WHOLE)), (first, second), strict=True
@@ -182,7 +182,7 @@ def _of_refits(state, i, h=1e-3):
 def test_refits_of_the_record_that_moves_the_minimax_shape_most(iwpc, alpha):
     state = _fit(iwpc, alpha)
     X, y = state.objective.X, state.objective.y
-    noise, batch = MinimaxNoise.of(state), state.batch(X, y)
+    noise, batch = minimax_noise(state), state.batch(X, y)
     losses = covariance_losses(state, batch, [WHOLE], noise=noise)
     i = int(losses.covariance.argmax())
     records = noise.records(X[i : i + 1], y[i : i + 1])
@@ -202,7 +202,7 @@ def test_minimax_with_both_terms(iwpc, alpha, first, rises, factor):
     state = _fit(iwpc, alpha)
     X, y = state.objective.X, state.objective.y
     batch = state.batch(X, y)
-    noises = [MinimaxNoise.of(state), CurvatureNoise.of(state)]
+    noises = [minimax_noise(state), curvature_noise(state)]
     bound = minimax_shape(state, tol=1e-3).lower_bound
     p, n = len(state.factor.coefficients), len(y)
     for rise in rises:
@@ -226,8 +226,8 @@ def test_where_the_curvature_leaks_less(iwpc):
     state = _fit(iwpc, 1e-4)
     X, y = state.objective.X, state.objective.y
     batch, largest = state.batch(X, y), {}
-    for kind in (MinimaxNoise, CurvatureNoise):
-        noise = kind.of(state)
+    for kind in (minimax_noise, curvature_noise):
+        noise = kind(state)
         at = state.at_noise(np.sqrt(0.3 / excess_loss(state, noise.shape)))
         largest[kind] = covariance_losses(at, batch, [WHOLE], noise=noise).total.max()
-    assert largest[MinimaxNoise] > 1.5 * largest[CurvatureNoise]
+    assert largest[minimax_noise] > 1.5 * largest[curvature_noise]

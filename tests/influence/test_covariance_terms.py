@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from skleak.influence.jacobian import Columns, feature_norms
-from skleak.influence.noise._data_shape import CurvatureNoise
+from skleak.influence.noise._data_shape import curvature_noise
 from skleak.influence.noise._terms import covariance_losses
 from skleak.influence.state import FitState
 
@@ -21,20 +21,20 @@ def _state(problem, noise_scale=1.0):
 
 
 def _matrices(state, X, y, columns):
-    noise = CurvatureNoise.of(state)
+    noise = curvature_noise(state)
     frame = noise.frame(columns)
     return noise.records(X, y).information(frame)
 
 
 def _second_before_normalization(state, X, y, columns):
     """The second term, were the noise not scaled by the trace of its covariance."""
-    noise = CurvatureNoise.of(state)
+    noise = curvature_noise(state)
     records, frame = noise.records(X, y), noise.frame(columns)
     return 0.5 * records.gram(frame, records.own(frame))
 
 
 def curvature_losses(state, *arguments):
-    return covariance_losses(state, *arguments, noise=CurvatureNoise.of(state))
+    return covariance_losses(state, *arguments, noise=curvature_noise(state))
 
 
 def _fitted(problem, start, normalized):
@@ -198,7 +198,7 @@ def test_the_first_term_is_that_of_a_public_shape(make_problem, kind):
     batch = state.batch(problem.X, problem.y)
     blocks = [Columns(target=True), Columns(np.array([1, 3])), Columns(np.array([2]))]
     losses = curvature_losses(state, batch, blocks)
-    noise = CurvatureNoise.of(state)
+    noise = curvature_noise(state)
     A = state.factor.inverse_hessian
     assert_allclose(noise.shape, A * len(A) / np.trace(A))
     assert_allclose(noise.noise_root @ noise.noise_root.T, noise.shape, rtol=1e-9, atol=1e-12)

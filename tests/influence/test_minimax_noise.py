@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy import linalg, optimize, sparse
 
 from skleak.influence.jacobian import Columns, feature_norms
-from skleak.influence.noise._data_shape import CurvatureNoise, MinimaxNoise, ShapedJoint
+from skleak.influence.noise._data_shape import ShapedJoint, curvature_noise, minimax_noise
 from skleak.influence.noise._noise import covariance_joint_loss
 from skleak.influence.noise._terms import covariance_losses, noise_scales
 from skleak.influence.state import FitState
@@ -34,7 +34,7 @@ def _state(problem, noise_scale=1.0):
 
 
 def _matrices(state, X, y, columns):
-    noise = MinimaxNoise.of(state)
+    noise = minimax_noise(state)
     frame = noise.frame(columns)
     return noise.records(X, y).information(frame)
 
@@ -99,7 +99,7 @@ def _information_of_refits(problem, i, h=2e-3):
 @pytest.mark.parametrize("n, d", [(15, 3), (5, 8), (4, 1)])
 def test_shape_from_the_definition(make, kind, fit_intercept, n, d):
     problem = make(kind, n=n, d=d, fit_intercept=fit_intercept, alpha=0.1)
-    noise = MinimaxNoise.of(_state(problem))
+    noise = minimax_noise(_state(problem))
     _, expected = _fitted(problem, problem.start)
     assert_allclose(noise.shape, expected, rtol=1e-7, atol=1e-9 * expected.max())
     root = noise.noise_root
@@ -127,7 +127,7 @@ def test_no_shape_leaks_less_on_average(make, rng, kind, fit_intercept):
         root[lower] = entries
         return np.log(cost(root @ root.T))
 
-    found = MinimaxNoise.of(state).shape
+    found = minimax_noise(state).shape
     start = np.linalg.cholesky(np.linalg.inv(hessian))[lower]
     best = optimize.minimize(of_root, start / start.max(), method="BFGS", tol=1e-12)
     assert np.log(cost(found)) == pytest.approx(best.fun, abs=1e-9)
@@ -167,7 +167,7 @@ def test_few_records_and_one_column(make, kind, n, d):
 def test_one_parameter_tells_nothing_through_its_covariance(make):
     problem = make("poisson", n=6, d=1, fit_intercept=False)
     state = _state(problem)
-    batch, noise = state.batch(problem.X, problem.y), MinimaxNoise.of(state)
+    batch, noise = state.batch(problem.X, problem.y), minimax_noise(state)
     losses = covariance_losses(state, batch, [WHOLE], noise=noise)
     assert np.all(losses.covariance <= 1e-6 * losses.mean)
 
@@ -207,7 +207,7 @@ def test_losses_over_blocks_of_columns(make, kind, fit_intercept, norm):
     d, sigma = 4, 0.3
     problem = make(kind, n=14, d=d, fit_intercept=fit_intercept)
     state = _state(problem, sigma)
-    X, y, noise = problem.X, problem.y, MinimaxNoise.of(_state(problem))
+    X, y, noise = problem.X, problem.y, minimax_noise(_state(problem))
     found = covariance_losses(state, state.batch(X, y), column_blocks(d), norm, noise=noise)
     first, second = _matrices(state, X, y, WHOLE)
     scale = problem.s[:, None, None] ** 2
@@ -219,7 +219,7 @@ def test_losses_over_blocks_of_columns(make, kind, fit_intercept, norm):
 def test_the_first_term_is_that_of_a_public_shape(make, kind):
     problem = make(kind, n=30, d=5)
     state = _state(problem, 0.7)
-    noise, batch = MinimaxNoise.of(state), state.batch(problem.X, problem.y)
+    noise, batch = minimax_noise(state), state.batch(problem.X, problem.y)
     blocks = [WHOLE, Columns(np.array([1, 3])), Columns(np.array([2]))]
     losses = covariance_losses(state, batch, blocks, noise=noise)
     shaped = state.factor.under_noise(noise.shape)
@@ -231,7 +231,7 @@ def test_the_first_term_is_that_of_a_public_shape(make, kind):
 @pytest.mark.parametrize("columns", [WHOLE, Columns(), Columns(np.array([2, 0]), target=True)])
 def test_joint_loss_of_dense_rows(make, kind, columns):
     problem = make(kind, n=9, d=3)
-    sigma, noise = 0.6, MinimaxNoise.of(_state(problem))
+    sigma, noise = 0.6, minimax_noise(_state(problem))
     state = _state(problem, sigma)
     p, (X, y) = len(noise.axes), (problem.X, problem.y)
     batch = state.batch(X, y)
@@ -263,7 +263,7 @@ def test_joint_loss_of_dense_rows(make, kind, columns):
 def test_noise_scale_for_a_loss(make, kind):
     problem = make(kind, n=20, d=3)
     state = _state(problem)
-    X, y, noise = problem.X, problem.y, MinimaxNoise.of(state)
+    X, y, noise = problem.X, problem.y, minimax_noise(state)
     batch = state.batch(X, y)
     through = covariance_losses(state, batch, [WHOLE], noise=noise).covariance[:, 0]
     eta = float(np.median(through)) * 1.5
@@ -282,7 +282,7 @@ def test_units_of_the_columns(make, rng, kind):
     for scale in (np.ones(3), np.array([1e5, 1.0, 1e-4])):
         problem = make(kind, X=X * scale, y=y, alpha=0.0, weighted=False)
         state = _state(problem)
-        S, H = MinimaxNoise.of(state).shape, hessian_matrix(state)
+        S, H = minimax_noise(state).shape, hessian_matrix(state)
         J = problem.factor.jacobian(problem.X, problem.y)
         M = np.einsum("nia,nja->ij", J, J)
         product = S @ H @ S
@@ -300,7 +300,7 @@ def test_columns_far_from_zero(make, rng, kind):
     # An intercept takes up any shift of the columns; but for the trace, so does the shape.
     pair = []
     for each in (moved, problem):
-        noise = MinimaxNoise.of(_state(each))
+        noise = minimax_noise(_state(each))
         frame = noise.frame(Columns())
         records = noise.records(each.X, each.y)
         pair.append((noise.axes, records.gram(frame, records.own(frame))))
@@ -315,19 +315,19 @@ def test_blocks_and_sparse_records(make, kind, monkeypatch):
     state = _state(problem)
     batch = state.batch(problem.X, problem.y)
     blocks = [WHOLE, Columns(np.array([0]))]
-    expected = covariance_losses(state, batch, blocks, noise=MinimaxNoise.of(state))
+    expected = covariance_losses(state, batch, blocks, noise=minimax_noise(state))
     for module in ("_data_shape", "_terms"):
         monkeypatch.setattr(f"skleak.influence.noise.{module}._ELEMENTS", 100)
     X = sparse.csr_array(problem.X)
     thin = replace(state, objective=replace(problem.objective, X=X))
-    found = covariance_losses(thin, replace(batch, X=X), blocks, noise=MinimaxNoise.of(thin))
+    found = covariance_losses(thin, replace(batch, X=X), blocks, noise=minimax_noise(thin))
     assert_allclose(found.total, expected.total, rtol=1e-9)
     assert_allclose(found.covariance, expected.covariance, rtol=1e-7)
 
 
 def test_new_records_and_none(make):
     problem = make("logistic", n=20, d=3)
-    state, noise = _state(problem), MinimaxNoise.of(_state(problem))
+    state, noise = _state(problem), minimax_noise(_state(problem))
     X, y = problem.X[:4] + 0.1, problem.y[:4]
     batch = state.batch(X, y)
     losses = covariance_losses(state, batch, [WHOLE], noise=noise)
@@ -343,7 +343,7 @@ def test_curvature_is_what_is_left_without_the_moments(make):
     X, _ = np.linalg.qr(problem.X)
     problem = replace(problem, X=X)
     state = _state(problem)
-    shapes = [each.of(state).shape for each in (MinimaxNoise, CurvatureNoise)]
+    shapes = [each(state).shape for each in (minimax_noise, curvature_noise)]
     # B = (|w|^2 + 1) X^T X + sum r (x w^T + w x^T) + sum r^2 I, and X^T X = I, X^T r = 0.
     assert_allclose(*shapes, atol=1e-7)
 
@@ -351,8 +351,8 @@ def test_curvature_is_what_is_left_without_the_moments(make):
 def test_what_is_refused(make_problem, make):
     reweighted = make_problem("squared")
     with pytest.raises(ValueError, match="without a reweighting"):
-        MinimaxNoise.of(_state(reweighted))
+        minimax_noise(_state(reweighted))
     problem = make("squared", n=3, d=6, alpha=0.1)
     constant = replace(problem, y=np.full(3, 2.0))
     with pytest.raises(ValueError, match="no record moves the model"):
-        MinimaxNoise.of(_state(constant))
+        minimax_noise(_state(constant))

@@ -43,7 +43,6 @@ Inner products of the ``U_a`` follow without building them, in O(p^3) for a reco
 products with many.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -60,7 +59,6 @@ from skleak.influence.noise._minimax_shape import (
 from skleak.influence.state import FitState, RecordBatch
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
-from skleak.utils._linalg import augment
 from skleak.utils._typing import FloatArray
 
 # Entries of the largest table of one block of records: 16 MB.
@@ -68,7 +66,7 @@ _ELEMENTS = 1 << 21
 
 
 @dataclass(frozen=True)
-class DataShape(ABC):
+class DataShape:
     """A fit in coordinates in which the shape of its noise is a diagonal. Confidential."""
 
     objective: Objective | None  # training records; None where all is known of them
@@ -76,29 +74,53 @@ class DataShape(ABC):
     triangle: FloatArray  # lower triangular root of A, (p, p)
     rotation: FloatArray  # Q; ``L`` is the triangle times Q, (p, p)
     axes: FloatArray  # ``z``, (p,)
-
-    @classmethod
-    @abstractmethod
-    def of(cls, state: FitState) -> Self:
-        """Whiten a fit."""
-
-    @property
-    @abstractmethod
-    def through_moments(self) -> FloatArray | None:
-        """``E``, of shape (p, p); None for zero."""
-
-    @property
-    @abstractmethod
-    def through_hessian(self) -> FloatArray | float:
-        """``F``, of shape (p, p), or one number."""
+    through_moments: FloatArray | None  # ``E``, (p, p); None for zero
+    through_hessian: FloatArray | float  # ``F``, (p, p), or one number
 
     @cached_property
-    @abstractmethod
     def tensor(self) -> FloatArray | None:
-        """``R(e_k)`` for every coordinate k, of shape (p, p * p); None for zero.
+        """``R(e_k) = E o D(e_k) - F o T(e_k)`` for every coordinate k, (p, p * p); None for zero.
 
         What a step of the minimiser along k does to all records' moments and curvature.
         """
+        p, objective, factor, root = len(self.axes), self.objective, self.factor, self.root
+        loss, length = factor.loss, float(factor.weights @ factor.weights)
+        kernel, quadratic = self.through_moments, factor.loss.quadratic
+        if kernel is None and quadratic:
+            return None
+        assert objective is not None
+        both = np.zeros((2, p, p))
+        both[0], both[1] = 0.0 if kernel is None else kernel, self.through_hessian
+        both = both.reshape(2, p * p)
+
+        def sums(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, ...]:
+            x, r, c, _ = factor.derivatives(X, y)
+            third = loss.third_derivative(x @ factor.coefficients)
+            x = x @ root
+            weighted, found = s[:, None] * x, ()
+            if not quadratic:
+                pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
+                pairs *= np.column_stack([2.0 * c * third * length, -third]) @ both
+                found = (weighted.T @ pairs,)
+            if kernel is None:
+                return found
+            gram = (weighted * (third * r + c**2)[:, None]).T @ x
+            squares = (weighted * c[:, None] ** 2).T @ x
+            return gram, squares, (c * r) @ weighted, 2.0 * (r * c) @ weighted, *found
+
+        records = objective.X, objective.y, objective.weights
+        width = 1 if quadratic else p * p
+        found = Blocks.of(*records, width=width, elements=_ELEMENTS).map_reduce(sums, add)
+        if kernel is None:
+            return found[0]
+        # The part that second moments of the records give.
+        (gram, squares, edge, rest), w, features = found[:4], self.along, self.features
+        moved = gram[:, :, None] * w + edge[:, None] * features[:, None, :]
+        result = moved + moved.transpose(0, 2, 1)
+        for k in range(p):
+            result[k] += rest[k] * features + 2.0 * w[k] * squares
+        result = (result * kernel).reshape(p, p * p)
+        return result if quadratic else result + found[4]
 
     def alone(self) -> Self:
         """Drop the training records, of which what is needed was found."""
@@ -173,123 +195,40 @@ class DataShape(ABC):
         return 4 * p * (p + 1)
 
 
-@dataclass(frozen=True)
-class CurvatureNoise(DataShape):
-    """Noise shaped by the curvature of the fit, ``p A / tr A``. Confidential."""
-
-    @classmethod
-    def of(cls, state: FitState) -> Self:
-        """Whiten a fit."""
-        root, p = inverse_hessian_root(state), len(state.factor.coefficients)
-        return cls(state.objective, state.factor, root, np.eye(p), np.ones(p))
-
-    @property
-    def through_moments(self) -> None:
-        """Return None: the shape is that of the Hessian alone."""
-
-    @property
-    def through_hessian(self) -> float:
-        """``F``, which is 1 everywhere."""
-        return 1.0
-
-    @cached_property
-    def tensor(self) -> FloatArray | None:
-        """Minus ``T(e_k)`` for every coordinate k, (p, p * p); None for zero, of squared losses."""
-        objective, factor, root, p = self.objective, self.factor, self.root, len(self.axes)
-        if factor.loss.quadratic:
-            return None
-        assert objective is not None
-
-        def sums(X: FloatArray, weights: FloatArray) -> FloatArray:
-            x = augment(X, factor.fit_intercept) @ root
-            pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
-            return -(x * weights[:, None]).T @ pairs
-
-        third = objective.third_derivatives(factor.coefficients)
-        blocks = Blocks.of(objective.X, third, width=p * p, elements=_ELEMENTS)
-        found: FloatArray = blocks.map_reduce(sums, add)
-        return found
+def curvature_noise(state: FitState) -> DataShape:
+    """Whiten a fit whose noise is shaped by its curvature, ``p A / tr A``. Confidential."""
+    root, p = inverse_hessian_root(state), len(state.factor.coefficients)
+    return DataShape(state.objective, state.factor, root, np.eye(p), np.ones(p), None, 1.0)
 
 
-@dataclass(frozen=True)
-class MinimaxNoise(DataShape):
-    """Noise of the minimax shape with equal weights, ``A # M``. Confidential."""
+def minimax_noise(state: FitState) -> DataShape:
+    """Whiten a fit whose noise has the minimax shape with equal weights, ``A # M``. Confidential.
 
-    @classmethod
-    def of(cls, state: FitState) -> Self:
-        """Whiten a fit, and weigh the directions by what moves along them."""
-        objective, factor = state.objective, state.factor
-        check_no_reweighting(objective)
-        triangle = inverse_hessian_root(state)
-        length = float(factor.weights @ factor.weights)
+    Directions are weighed by what moves along them.
+    """
+    objective, factor = state.objective, state.factor
+    check_no_reweighting(objective)
+    triangle = inverse_hessian_root(state)
+    length = float(factor.weights @ factor.weights)
 
-        def sums(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, ...]:
-            x, r, c, q = factor.derivatives(X, y)
-            x = x @ triangle
-            alpha, beta, gamma = influence_weights(r, c, q, length)
-            half = x * np.sqrt(s * alpha)[:, None]
-            return half.T @ half, (s * beta) @ x, s @ gamma
+    def sums(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, ...]:
+        x, r, c, q = factor.derivatives(X, y)
+        x = x @ triangle
+        alpha, beta, gamma = influence_weights(r, c, q, length)
+        half = x * np.sqrt(s * alpha)[:, None]
+        return half.T @ half, (s * beta) @ x, s @ gamma
 
-        records = objective.X, objective.y, objective.sample_weight
-        blocks = Blocks.of(*records, width=len(triangle), elements=_ELEMENTS)
-        moments, edge, rest = blocks.map_reduce(sums, add)
-        features = triangle[: factor.n_features]
-        along = np.outer(edge, features.T @ factor.weights)
-        moments += along + along.T + rest * (features.T @ features)
-        values, vectors = squared_axes(moments)
-        return cls(objective, factor, triangle, vectors, np.sqrt(values))
-
-    @cached_property
-    def through_moments(self) -> FloatArray:
-        """``E``, of shape (p, p)."""
-        z = self.axes
-        return 1.0 / (np.add.outer(z, z) * np.sqrt(np.outer(z, z)))
-
-    @cached_property
-    def through_hessian(self) -> FloatArray:
-        """``F``, of shape (p, p)."""
-        squares, z = self.axes**2, self.axes
-        return (np.add.outer(squares, squares) + np.outer(z, z)) * self.through_moments
-
-    @cached_property
-    def tensor(self) -> FloatArray:
-        """``E o D(e_k) - F o T(e_k)`` for every coordinate k, of shape (p, p * p)."""
-        p, objective, factor, root = len(self.axes), self.objective, self.factor, self.root
-        assert objective is not None
-        loss, length = factor.loss, float(factor.weights @ factor.weights)
-        both = np.stack([self.through_moments.ravel(), self.through_hessian.ravel()])
-
-        def sums(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, ...]:
-            x, r, c, _ = factor.derivatives(X, y)
-            third = loss.third_derivative(x @ factor.coefficients)
-            x = x @ root
-            weighted = s[:, None] * x
-            gram = (weighted * (third * r + c**2)[:, None]).T @ x
-            squares = (weighted * c[:, None] ** 2).T @ x
-            moments = gram, squares, (c * r) @ weighted, 2.0 * (r * c) @ weighted
-            if loss.quadratic:
-                return moments
-            pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
-            pairs *= np.column_stack([2.0 * c * third * length, -third]) @ both
-            return *moments, weighted.T @ pairs
-
-        records = objective.X, objective.y, objective.sample_weight
-        width = 1 if loss.quadratic else p * p
-        found = Blocks.of(*records, width=width, elements=_ELEMENTS).map_reduce(sums, add)
-        tensor = self._through_minimizer(*found[:4])
-        return tensor if loss.quadratic else tensor + found[4]
-
-    def _through_minimizer(
-        self, gram: FloatArray, squares: FloatArray, edge: FloatArray, rest: FloatArray
-    ) -> FloatArray:
-        """Return the part of the tensor that second moments of the records give."""
-        p, w, features = len(edge), self.along, self.features
-        moved = gram[:, :, None] * w + edge[:, None] * features[:, None, :]
-        result = moved + moved.transpose(0, 2, 1)
-        for k in range(p):
-            result[k] += rest[k] * features + 2.0 * w[k] * squares
-        result *= self.through_moments
-        return result.reshape(p, p * p)
+    records = objective.X, objective.y, objective.sample_weight
+    blocks = Blocks.of(*records, width=len(triangle), elements=_ELEMENTS)
+    moments, edge, rest = blocks.map_reduce(sums, add)
+    features = triangle[: factor.n_features]
+    along = np.outer(edge, features.T @ factor.weights)
+    moments += along + along.T + rest * (features.T @ features)
+    values, vectors = squared_axes(moments)
+    z = np.sqrt(values)
+    through_moments = 1.0 / (np.add.outer(z, z) * np.sqrt(np.outer(z, z)))
+    through_hessian = (np.add.outer(z**2, z**2) + np.outer(z, z)) * through_moments
+    return DataShape(objective, factor, triangle, vectors, z, through_moments, through_hessian)
 
 
 @dataclass(frozen=True)

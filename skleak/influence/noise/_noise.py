@@ -29,10 +29,10 @@ from skleak.influence.jacobian import (
     norm_of_joint,
 )
 from skleak.influence.noise._data_shape import (
-    CurvatureNoise,
     DataShape,
-    MinimaxNoise,
     ShapedJoint,
+    curvature_noise,
+    minimax_noise,
 )
 from skleak.influence.noise._terms import covariance_losses
 from skleak.influence.state import FitState, RecordBatch, group_names, without_records
@@ -40,8 +40,8 @@ from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import Array, FloatArray
 
 _SHAPES: dict[str, Callable[[FitState], DataShape]] = {
-    "curvature": CurvatureNoise.of,
-    "minimax": MinimaxNoise.of,
+    "curvature": curvature_noise,
+    "minimax": minimax_noise,
 }
 
 
