@@ -67,7 +67,7 @@ class Distinct:
     def of(cls, entries: FloatArray, counted: FloatArray, n: float, most: int) -> Self:
         """List those of entries (m, k), each of which counts as ``counted`` (m,), ``n`` in all."""
         values, codes = np.unique(entries, axis=0, return_inverse=True)
-        counts = np.bincount(np.ravel(codes), counted, len(values))
+        counts = np.bincount(np.ravel(codes), counted, len(values)).astype(float)
         kept = np.arange(len(values))
         if len(values) > most:
             kept = np.append(kept[:most], kept[-1])
@@ -315,7 +315,7 @@ class LinearModelProblem:
 
     def with_value(self, row: int, secret: Secret, value: FloatArray) -> Objective:
         """Give the record at a position, or whose first row is there, another value of a secret."""
-        rows = row
+        rows: Any = row
         if self.state.persons is not None:
             rows = self.persons.take(np.searchsorted(self.positions, [row])).rows
         return self.state.objective.with_entries(rows, secret.columns, value)

@@ -23,7 +23,6 @@ from skleak.utils._records import row_label
 from skleak.utils._typing import Array, FloatArray
 
 
-
 class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
     """Linear regression with output perturbation that measures its leakage.
 

@@ -89,15 +89,16 @@ class DataShape:
         if kernel is None and quadratic:
             return None
         assert objective is not None
-        both = np.zeros((2, p, p))
-        both[0], both[1] = 0.0 if kernel is None else kernel, self.through_hessian
-        both = both.reshape(2, p * p)
+        shapes = np.zeros((2, p, p))
+        shapes[0], shapes[1] = 0.0 if kernel is None else kernel, self.through_hessian
+        both = shapes.reshape(2, p * p)
 
         def sums(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, ...]:
             x, r, c, _ = factor.derivatives(X, y)
             third = loss.third_derivative(x @ factor.coefficients)
             x = x @ root
-            weighted, found = s[:, None] * x, ()
+            weighted = s[:, None] * x
+            found: tuple[FloatArray, ...] = ()
             if not quadratic:
                 pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
                 pairs *= np.column_stack([2.0 * c * third * length, -third]) @ both
