@@ -192,9 +192,7 @@ _STATISTICS: dict[str, Callable[[FloatArray], float]] = {"mean": np.mean, "max":
 
 
 def make_leakage_scorer(
-    columns: "Hashable | Sequence[Hashable] | None" = None,
-    *,
-    statistic: Statistic = "mean",
+    columns: "Hashable | Sequence[Hashable] | None" = None, *, statistic: Statistic = "mean"
 ) -> "LeakageScorer":
     """Make a scorer of how little a fit leaks about the records that it was trained on.
 
@@ -439,12 +437,7 @@ class LeakageFrame:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        groups: Any,
-        *,
-        columns: Any = None,
-        confidence_level: float = 0.95,
+        cls, estimator: Any, groups: Any, *, columns: Any = None, confidence_level: float = 0.95
     ) -> "LeakageFrame":
         """Take the Fisher information loss of the training records of a fitted estimator.
 

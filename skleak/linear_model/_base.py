@@ -12,12 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skleak._released import LinearPredictionMixin
 from skleak.influence.jacobian import Columns
 from skleak.influence.state import FitState, WeightRule
-from skleak.linear_model._fitting import (
-    noise_shape,
-    refusing_overflow,
-    solve,
-    solve_reweighted,
-)
+from skleak.linear_model._fitting import noise_shape, refusing_overflow, solve, solve_reweighted
 from skleak.linear_model._goals import LinearModelProblem, of_problem, safe_rung
 from skleak.linear_model._large import large_objective
 from skleak.linear_model._releasing import OF_ONE_FIT, ReleasableModel

@@ -9,21 +9,10 @@ import pandas as pd
 from skleak.influence.state import same_table
 from skleak.losses import SoftmaxLoss
 from skleak.report.guarantee import Promises
-from skleak.solvers import (
-    LargeSums,
-    Moments,
-    MultinomialObjective,
-    Objective,
-    block_sums,
-)
+from skleak.solvers import LargeSums, Moments, MultinomialObjective, Objective, block_sums
 from skleak.utils._arguments import dask_module
 from skleak.utils._blocks import Blocks, positions_of
-from skleak.utils._labels import (
-    codes_of,
-    expect_labels,
-    find_classes,
-    label_array,
-)
+from skleak.utils._labels import codes_of, expect_labels, find_classes, label_array
 from skleak.utils._records import check_sizes, feature_labels
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray

@@ -20,12 +20,7 @@ from skleak.influence.leakage import leakage_model, person_losses
 from skleak.influence.state import FitState, seen_through
 from skleak.inspection.refits import RawProblem
 from skleak.linear_model._fitting import LinearModelParameters, refusing_overflow, warn_if_uneven
-from skleak.linear_model._goals import (
-    LinearModelProblem,
-    RungMoves,
-    of_problem,
-    unchecked_moves,
-)
+from skleak.linear_model._goals import LinearModelProblem, RungMoves, of_problem, unchecked_moves
 from skleak.linear_model._large import large_records
 from skleak.mechanisms import NoiseGoal
 from skleak.mechanisms.goals import resolve_goal

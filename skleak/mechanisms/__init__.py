@@ -1,13 +1,7 @@
 """How a model is made private: noise that may be published, goals for it, and reweightings."""
 
 from skleak.mechanisms.calibration import MaxAdvantage, NoiseKind, calibrate
-from skleak.mechanisms.goals import (
-    EpsilonDelta,
-    GaussianDP,
-    MaxLeakage,
-    NoiseGoal,
-    PublicNoiseGoal,
-)
+from skleak.mechanisms.goals import EpsilonDelta, GaussianDP, MaxLeakage, NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.grids import Reweighting, release_on_grid
 from skleak.utils import announce as _announce
 

@@ -11,12 +11,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.preprocessing._blockwise import (
-    PublicTransformer,
-    by_column,
-    column_label,
-    read_table,
-)
+from skleak.preprocessing._blockwise import PublicTransformer, by_column, column_label, read_table
 from skleak.utils._sklearn_compat import StrOptions, output_container, with_columns_of
 from skleak.utils._typing import Array
 

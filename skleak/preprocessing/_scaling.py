@@ -86,12 +86,7 @@ class PublicScaler(OneToOneFeatureMixin, PublicTransformer):
 
     scaler_: MinMaxScaler
 
-    def __init__(
-        self,
-        bounds: Any,
-        *,
-        feature_range: tuple[float, float] = (-1.0, 1.0),
-    ) -> None:
+    def __init__(self, bounds: Any, *, feature_range: tuple[float, float] = (-1.0, 1.0)) -> None:
         self.bounds = bounds
         self.feature_range = feature_range
 

@@ -13,11 +13,7 @@ from sklearn.base import clone
 
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.utils._arguments import deep_names
-from skleak.utils._sklearn_compat import (
-    ShownAttributesMixin,
-    forget_callbacks,
-    kept_for_teardown,
-)
+from skleak.utils._sklearn_compat import ShownAttributesMixin, forget_callbacks, kept_for_teardown
 
 F = TypeVar("F", bound=Callable[..., Any])
 

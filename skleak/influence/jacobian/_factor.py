@@ -341,11 +341,7 @@ def norms_of_jacobians(jacobians: FloatArray, norm: Norm) -> FloatArray:
 
 @singledispatch
 def record_norms(
-    factor: FitFactor,
-    X: Data,
-    y: FloatArray,
-    columns: Columns,
-    norm: Norm = "spectral",
+    factor: FitFactor, X: Data, y: FloatArray, columns: Columns, norm: Norm = "spectral"
 ) -> FloatArray:
     """Norm of every record's Jacobian over a block of columns.
 
@@ -368,11 +364,7 @@ def record_norms(
 
 @singledispatch
 def feature_norms(
-    factor: FitFactor,
-    X: Data,
-    y: FloatArray,
-    blocks: Sequence[Columns],
-    norm: Norm = "spectral",
+    factor: FitFactor, X: Data, y: FloatArray, blocks: Sequence[Columns], norm: Norm = "spectral"
 ) -> FloatArray:
     """Norms over several blocks, single columns by one matrix product for all.
 

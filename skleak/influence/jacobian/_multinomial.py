@@ -176,11 +176,7 @@ _WIDE, _EXCESS, _TERMS, _NEWTON = 4, 1e-9, 3, 3
 
 @record_norms.register
 def _record_norms(
-    factor: MultinomialFactor,
-    X: Data,
-    y: FloatArray,
-    columns: Columns,
-    norm: Norm = "spectral",
+    factor: MultinomialFactor, X: Data, y: FloatArray, columns: Columns, norm: Norm = "spectral"
 ) -> FloatArray:
     parts = _Parts.of(factor, columns)
     if norm == "spectral":

@@ -232,11 +232,7 @@ class MinimaxShape:
 
 
 def minimax_shape(
-    estimator_state: Any,
-    columns: Columns | None = None,
-    *,
-    tol: float = 1e-4,
-    max_iter: int = 60,
+    estimator_state: Any, columns: Columns | None = None, *, tol: float = 1e-4, max_iter: int = 60
 ) -> MinimaxShape:
     """Find the exact minimax shape: that with the smallest largest leakage of a training record.
 

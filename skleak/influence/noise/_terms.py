@@ -97,11 +97,7 @@ def information_terms(
 
 
 def noise_scales(
-    batch: RecordBatch,
-    columns: Columns,
-    eta: float,
-    *,
-    noise: DataShape,
+    batch: RecordBatch, columns: Columns, eta: float, *, noise: DataShape
 ) -> FloatArray:
     """Noise scale at which each record's total loss is eta.
 

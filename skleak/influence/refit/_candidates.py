@@ -28,11 +28,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
-from skleak.influence.jacobian import (
-    MultinomialFactor,
-    check_one_predictor,
-    record_norms,
-)
+from skleak.influence.jacobian import MultinomialFactor, check_one_predictor, record_norms
 from skleak.influence.refit._changes import Change, Expansion, change_width, expansion_pays
 from skleak.influence.refit._chord import error_left, warn_of_unreached
 from skleak.influence.reweighting import ClosedSystem, RecordSearch, Replacement
@@ -62,11 +58,7 @@ _LONG = 1e11
 
 
 def reweighted_encodings(
-    state: FitState,
-    X: Data,
-    rows: "IntArray | Persons",
-    columns: IntArray,
-    values: FloatArray,
+    state: FitState, X: Data, rows: "IntArray | Persons", columns: IntArray, values: FloatArray
 ) -> FloatArray:
     """Encode candidates in a reweighted fit; see `candidate_encodings`.
 

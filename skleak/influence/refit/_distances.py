@@ -475,11 +475,7 @@ Attribute = tuple[IntArray | None, FloatArray]
 
 
 def distance_brackets(
-    state: FitState,
-    rows: IntArray,
-    secret: Block,
-    attribute: Attribute,
-    distances: FloatArray,
+    state: FitState, rows: IntArray, secret: Block, attribute: Attribute, distances: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the largest distance between two values of an attribute, had one record another entry.
 

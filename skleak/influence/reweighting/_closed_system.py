@@ -20,12 +20,7 @@ import numpy as np
 from scipy import linalg
 
 from skleak.influence.jacobian import FitFactor, norms_of_fits
-from skleak.influence.reweighting._total_system import (
-    Adjoint,
-    AdjointSystem,
-    Balance,
-    Gradients,
-)
+from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem, Balance, Gradients
 from skleak.influence.state import WeightRule
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add

@@ -76,11 +76,7 @@ class PartialState(FitState):
         return self.whole.knows(find)
 
 
-def partial_state(
-    state: FitState,
-    positions: IntArray,
-    records: RecordBatch,
-) -> PartialState:
+def partial_state(state: FitState, positions: IntArray, records: RecordBatch) -> PartialState:
     """Return the same fit with some of its training records in memory, which are given.
 
     Shapes: ``positions`` (m,), of the records among all.

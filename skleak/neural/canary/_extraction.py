@@ -27,12 +27,7 @@ def load_torch() -> Any:
 
 
 def causal_transformer(
-    n_tokens: int,
-    *,
-    width: int = 32,
-    n_layers: int = 2,
-    n_heads: int = 2,
-    max_length: int = 64,
+    n_tokens: int, *, width: int = 32, n_layers: int = 2, n_heads: int = 2, max_length: int = 64
 ) -> Any:
     """Build a small causal language model of the shape of GPT-2.
 

@@ -22,7 +22,6 @@ from skleak.report.audit._results import (
     AuditFacts,
     best_rows,
     failed_rows,
-    guess_error,
     levels,
     merged_bounds,
 )
@@ -366,7 +365,11 @@ def _bounds(report: AuditFacts) -> tuple[Block, ...]:
         return ()
     caption = specs(guesses=guesses, failed=report.mechanism_failed)["bounds caption"]
     table = bounds.T.map(_up if guesses else root)
-    guess = first["baseline"].astype(float) if guesses else guess_error(report)
+    guess = first["baseline"].astype(float)
+    if not guesses:
+        number_of = "prior_variance" in report.records and report.records["prior_variance"].notna()
+        spread = "prior_variance" if np.any(number_of) else "prior"
+        guess = report.records.groupby("noise_scale")[spread].mean().reindex(first.index)
     name = "Guessing from the prior" if guesses else "Guessing the mean"
     table.loc[name] = guess.map(percent if guesses else root)
     columns = [Column("Bound", tuple(map(str, table.index)), short="bound", kind="words")]

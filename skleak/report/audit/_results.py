@@ -95,14 +95,6 @@ def guess_success(audit: Any, records: pd.DataFrame) -> pd.Series:
     return prior.combine(records["success_prior"].astype(float), np.fmax)
 
 
-def guess_error(audit: Any) -> pd.Series:
-    """Return the mean squared error of guessing before the release, by noise scale."""
-    records = audit.records
-    if "prior_variance" in records and records["prior_variance"].notna().any():
-        records = records.assign(prior=records["prior_variance"])
-    return records.groupby("noise_scale")["prior"].mean().reindex(levels(audit).index)
-
-
 def merged_bounds(audit: Any) -> pd.DataFrame:
     """Return bounds over the noise, those that are equal in one column, the tightest first."""
     known = levels(audit)[list(audit.bounds)].astype(float).dropna(axis=1, how="all")

@@ -691,13 +691,11 @@ def _row(one: Separation, found: _Column, label: Any, error: float) -> dict[str,
 
 def _errors(separations: Sequence[Separation]) -> FloatArray:
     """Root of the least squared error about numbers for normal priors, in units of the columns."""
-    pairs = [(one.information, one.sd) for one in separations if one.kind == "number"]
+    pairs = [(one.information if one.kind == "number" else np.nan, one.sd) for one in separations]
     information, sd = np.reshape(pairs, (-1, 2)).T
-    errors = np.where(np.isnan(information), np.nan, 0.0)
-    known = np.isfinite(information) & (sd > 0.0)
+    errors, known = np.where(np.isnan(information), np.nan, 0.0), np.isfinite(information)
+    known &= sd > 0.0
     if np.any(known):
         matrices = information[known, None, None], sd[known, None, None] ** -2
         errors[known] = np.sqrt(van_trees_mse(*matrices))
-    found = np.full(len(separations), np.nan)
-    found[[one.kind == "number" for one in separations]] = errors
-    return found
+    return errors
