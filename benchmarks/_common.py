@@ -153,7 +153,7 @@ class DenseReference:
 
     Newton's method with a dense Hessian and its inverse; for every record the Jacobian
     ``[c (A x~) w^T + r A E, -A x~]`` of shape (p, d + 1) is built, and its largest singular value
-    taken by ``numpy.linalg.norm(J, 2)``. Intercept last, not penalised; private target.
+    taken by ``numpy.linalg.norm(J, 2)``. Intercept last, not penalized; private target.
     """
 
     records: Array  # with the column of ones, (n, p)

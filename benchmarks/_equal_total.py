@@ -1,4 +1,4 @@
-"""The search for weights that equalise a leakage, and differences of the whole of it."""
+"""The search for weights that equalize a leakage, and differences of the whole of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class Problem:
 
     state: FitState  # of any fit to these records
     rule: WeightRule  # what is balanced; weights are a multiplier times those of it
-    norm: Norm  # in which the total leakage is equalised
+    norm: Norm  # in which the total leakage is equalized
 
     def changed(self, row: int, change: Array) -> "Problem":
         """The same with another record, ``change`` of shape (d + 1,) away; the target is last."""

@@ -138,7 +138,7 @@ def plain(text: str) -> str:
     return text.replace("[", "\\[").replace("]", "\\]").replace("*", "\\*").replace("<", "&lt;")
 
 
-def labelled(result: dict, title: str) -> list[tuple[str, dict[str, str]]]:
+def labeled(result: dict, title: str) -> list[tuple[str, dict[str, str]]]:
     """Rows of the table of a title: their name, and their cells by column."""
     for table in result["tables"]:
         if table["title"] == title:
@@ -152,7 +152,7 @@ def bars(results: dict[str, dict]) -> list[tuple[str, float, float, float]]:
     found = []
     for title, name in FASTER.items():
         for result in results.values():
-            for label, row in labelled(result, title):
+            for label, row in labeled(result, title):
                 low, high = (float(end) for end in row["range of ratio"].split(" .. "))
                 found.append((f"{name}: {label}", low, float(row["ratio"]), high))
     return sorted(found, key=lambda bar: -bar[2])
@@ -164,7 +164,7 @@ def curves(results: dict[str, dict]) -> list[dict]:
 
 def tightness(results: dict[str, dict]) -> list[tuple[str, float, float, float]]:
     """Name, median, 95th percentile and largest ratio of each bound, on random channels."""
-    rows = [row for result in results.values() for row in labelled(result, TIGHTNESS)]
+    rows = [row for result in results.values() for row in labeled(result, TIGHTNESS)]
     columns = ("random: median", "random: 95 %", "random: largest")
     return [(name, *(float(row[column]) for column in columns)) for name, row in rows]
 

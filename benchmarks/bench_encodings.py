@@ -64,7 +64,7 @@ def load(case):
 
 
 def refit(x: Array, y: Array, loss: Loss, start: Array) -> Array:
-    """Newton's method from a start, intercept last and not penalised; without code of skleak.
+    """Newton's method from a start, intercept last and not penalized; without code of skleak.
 
     The squared loss takes one step, the others two or three from the fit on the true record.
     """

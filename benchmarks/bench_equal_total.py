@@ -88,7 +88,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Study:
-    """The search for multipliers: the norm in kappa, the one equalised, and whom to refit."""
+    """The search for multipliers: the norm in kappa, the one equalized, and whom to refit."""
 
     case: Case
     balanced_norm: Norm = "trace"
@@ -403,8 +403,8 @@ def main():
     legend("married: balanced and measured is that column; seconds: fit and total leakage")
     print_table('Jacobians of "total" against refits of all of it', REFITS, refits)
     print_table("True leakage of a search for multipliers over the stated one", RATIOS, checks)
-    legend("(a, b): the norm a is balanced, b equalised for fixed multipliers; by refits of it all")
-    print_table("True leakage over that which the algorithm of a level equalises", header, regress)
+    legend("(a, b): the norm a is balanced, b equalized for fixed multipliers; by refits of it all")
+    print_table("True leakage over that which the algorithm of a level equalizes", header, regress)
     return exit_status(failures)
 
 

@@ -84,9 +84,9 @@ def load(case: Case) -> tuple[str, Array, Array]:
 
 
 def without(X: Array, y: Array, loss: Loss, start: Array, rows: Array) -> Array:
-    """Minimisers without some records, one at a time, by Newton's method from a start.
+    """Minimizers without some records, one at a time, by Newton's method from a start.
 
-    Intercept last and not penalised; without code of skleak.
+    Intercept last and not penalized; without code of skleak.
     """
     x = np.column_stack([X, np.ones(len(y))])
     weight = np.ones(len(y))

@@ -65,7 +65,7 @@ class DenseReference:
 
     Newton's method with a dense Hessian; for every record the Jacobian of shape
     (K (d + 1), d + K - 1) is built, and its largest singular value taken. Parameters class by
-    class, every class with its intercept last, not penalised; private target.
+    class, every class with its intercept last, not penalized; private target.
     """
 
     records: Array  # with the column of ones, (n, d + 1)

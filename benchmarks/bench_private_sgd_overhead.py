@@ -113,7 +113,7 @@ def spreads(gradients, X, y, n_draws, seed=0):
 
 
 def variances(models, X, y, n_draws):
-    """Print spreads at initialisation and once trained, and return what is wrong."""
+    """Print spreads at initialization and once trained, and return what is wrong."""
     lines, failures = [], []
     for name, model in models.items():
         gradients = model._gradients

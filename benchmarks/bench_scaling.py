@@ -29,7 +29,7 @@ def main():
     n, d, rounds = (200, 8, 2) if options.quick else (12_500, 50, 5)
     sizes = [n, 2 * n, 4 * n, 8 * n]
     X, y = synthetic(sizes[-1], d)
-    # Doubled data sets are copies, so that all fits take the same steps to the same minimiser.
+    # Doubled data sets are copies, so that all fits take the same steps to the same minimizer.
     data = {size: (np.tile(X[:n], (size // n, 1)), np.tile(y[:n], size // n)) for size in sizes}
     models = {size: PrivateLogisticRegression(alpha=ALPHA).fit(*data[size]) for size in sizes}
 

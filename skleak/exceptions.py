@@ -113,7 +113,7 @@ class IncompleteAuditWarning(UserWarning):
 
 
 class NoMinimizerWarning(UserWarning):
-    """With another value of some records no minimiser is reached: what that tells is not known.
+    """With another value of some records no minimizer is reached: what that tells is not known.
 
     Examples
     --------

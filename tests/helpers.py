@@ -91,7 +91,7 @@ def every(names, cases):
 
 
 def hessian_matrix(state):
-    """Unnormalised Hessian ``H`` of a fit, by one pass over its records."""
+    """Unnormalized Hessian ``H`` of a fit, by one pass over its records."""
     objective, w = state.objective, state.factor.coefficients
     weights = objective.weights * objective.loss.curvature(objective.predictor(w))
     d = objective.X.shape[1]

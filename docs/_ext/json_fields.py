@@ -54,7 +54,7 @@ DATASET = {
     "noise_scale": "standard deviation of the noise on each coefficient",
     "noise_covariance": "shape of the noise",
     "alpha": "strength of the penalty, relative to the mean loss",
-    "loss": "loss that was minimised",
+    "loss": "loss that was minimized",
     "private_target": "whether the target counts as unknown to the attacker",
     "reweighting": "name of the reweighting, or null",
     "mean_loss": "mean Fisher information loss of a record",
@@ -133,7 +133,7 @@ SETTINGS = {
     "reference": "where the records come from that set thresholds",
     "n_reference": "number of those records",
     "n_always": "records that are members in every release",
-    "gap_loss": "loss of the generalisation gap",
+    "gap_loss": "loss of the generalization gap",
     "exact_test": "why the exact test was not played; empty where it was",
     "unchecked": "why the noise was not checked; empty where it was",
 }

@@ -12,7 +12,7 @@ each patient and column, and a report in plain words.
 # -------------------------
 # The private estimator is the last step. It adds Gaussian noise to its coefficients and knows what
 # they leak about the records that reach it: here in units of standard deviations, as the columns
-# are standardised.
+# are standardized.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.compose import make_column_transformer

@@ -12,8 +12,8 @@ none exceeds.
 # %%
 # Two models
 # ----------
-# A forest of extremely randomised trees, each of which learns its records by heart, and a logistic
-# regression that adds Gaussian noise to its coefficients. They tell benign from malignant tumours.
+# A forest of extremely randomized trees, each of which learns its records by heart, and a logistic
+# regression that adds Gaussian noise to its coefficients. They tell benign from malignant tumors.
 # A part of the records is kept aside: no model is trained on them, so that they show what a model
 # says of strangers.
 import matplotlib.pyplot as plt

@@ -38,7 +38,7 @@ print(f"noise scale for an advantage of at most {target}: {model.noise_scale_:.4
 # %%
 # What would have been published
 # ------------------------------
-# The minimiser for each patient and each value of the attribute, by closed forms and not by
+# The minimizer for each patient and each value of the attribute, by closed forms and not by
 # refitting: 442 patients, two values, eleven coefficients.
 values = [0.0, 1.0]
 encodings = candidate_encodings(model, X, y, "sex", values)

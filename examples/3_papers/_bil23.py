@@ -14,7 +14,7 @@ SOURCE = "data"
 FIGURE_3 = (0.744, 0.563, 0.554, 0.544, 0.532, 0.511, 0.492)
 MISSING = "these images are not in the data home"
 IMAGES = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000]
-# Success of the attack, generalisation gap and share of right answers: means, deviations.
+# Success of the attack, generalization gap and share of right answers: means, deviations.
 # fmt: off
 FIGURE_4 = {
     "MNIST": {

@@ -15,7 +15,7 @@ INK, GRAY, GREEN, BLUE, SKY = "#1b2430", "#8a8f98", "#009e73", "#0072b2", "#56b4
 YELLOW, VERMILION, PURPLE = "#e69f00", "#d55e00", "#b8578f"
 DASHED, DOTTED, DASH_DOT = (0, (4.0, 2.0)), (0, (1.0, 1.6)), (0, (6.0, 2.0, 1.0, 2.0))
 STROKES = ("-", DASHED, DOTTED, DASH_DOT)
-# Families by colour, members by stroke (Okabe and Ito: told apart by colour-blind readers).
+# Families by color, members by stroke (Okabe and Ito: told apart by color-blind readers).
 STYLES = {
     "Bayes": (INK, "-"),
     "trade-off": (GREEN, "-"),
@@ -110,7 +110,7 @@ def plot_fano_panels(curves):
 
 
 def plot_fano_together(ax, curves, bounds):
-    """Draw all numbers of values in one panel: a colour for each, a stroke for each bound."""
+    """Draw all numbers of values in one panel: a color for each, a stroke for each bound."""
     sizes = curves.columns.unique(0)
     for size, place in zip(sizes, np.linspace(0.0, 0.82, len(sizes)), strict=True):
         color = plt.colormaps["viridis"](place)

@@ -4,7 +4,7 @@ No overfitting does not mean no leakage
 
 A model that does as well on fresh records as on its training records can still hold every one of
 them. [BIL23] section 3.3 proves it with a counterexample; here is one that runs: an ordinary
-logistic regression whose generalisation gap is zero, whose losses tell nothing, and whose
+logistic regression whose generalization gap is zero, whose losses tell nothing, and whose
 coefficients are the training records. The message of this example: a small gap excludes no attack.
 It gives a *lower* bound on the best attack, never an upper one; those come from noise.
 
@@ -54,7 +54,7 @@ page = Reproduction(
     __file__,
     "BIL23",
     "section 3.3",
-    "a model without a generalisation gap that holds all of its records",
+    "a model without a generalization gap that holds all of its records",
     "A counterexample of our own that runs, where the paper proves that one exists: 20 models of "
     "1,000 records.",
 )
@@ -140,7 +140,7 @@ print(intervals.round(4).to_string())
 for name in ("gap, share of errors", "gap, log loss"):
     low, high = intervals.loc[name, ["low", "high"]]
     near = intervals.loc[name, "estimate"]
-    page.claim(f"generalisation gap ({name[5:]})", "0", near, bool(low <= 0.0 <= high))
+    page.claim(f"generalization gap ({name[5:]})", "0", near, bool(low <= 0.0 <= high))
 for name in ("loss attack", "gradient attack"):
     low, high = intervals.loc[name, ["low", "high"]]
     near = intervals.loc[name, "estimate"]
@@ -183,7 +183,7 @@ page.close()
 plt.show()
 
 # %%
-# Far-fetched? Support vector machines, nearest neighbours and Gaussian processes publish training
+# Far-fetched? Support vector machines, nearest neighbors and Gaussian processes publish training
 # records as what they are. A network has units that no input ever switches on, and they keep what
 # the first steps of training wrote to them. Whoever publishes a model has to account for all of its
 # parameters; a test error accounts for none.

@@ -4,7 +4,7 @@ Membership in a linear regression, attacked and bounded
 
 Whoever knows how a linear regression was trained can tell a record it was trained on from a fresh
 one, and on Gaussian data the best way is known exactly ([BIL23] section 5). The message of this
-example: the attack weakens as records are added, but slower than the generalisation gap suggests,
+example: the attack weakens as records are added, but slower than the generalization gap suggests,
 and bounds from gap and from information leave it room on both sides.
 
 The curves are those of [BIL23] figure 3, recomputed: d = 20 columns, 21 to 140 records, noise of

@@ -3,7 +3,7 @@ Which images was a network trained on?
 ======================================
 
 A network that does better on its training images than on fresh ones gives away which they are. By
-how much at least is a theorem: half plus half the generalisation gap, over the range of the loss,
+how much at least is a theorem: half plus half the generalization gap, over the range of the loss,
 is the share of right guesses that some attack reaches ([BIL23] theorem 2). The message of this
 example: with more training images gap and attack fall together; and the numbers of the paper come
 out again, up to the chance of drawing networks, dips included.
@@ -25,7 +25,7 @@ Learning. Neurocomputing 534, 2023.
 #
 # Two things that the authors' code does are repeated for the comparison. The images held back count
 # as members, though the network never saw them: that makes gap and attack smaller. And the network
-# normalises by the mean of the images that it is asked about together, as in training. What the
+# normalizes by the mean of the images that it is asked about together, as in training. What the
 # numbers are without both is computed too.
 import _bil23
 import matplotlib.pyplot as plt
@@ -241,7 +241,7 @@ left.legend(fontsize="small")
 left.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
 right.plot(_bil23.IMAGES, gaps, "x:", color="0.35", label="published")
 right.errorbar(sizes, mean["gap"], 2.0 * error["gap"], fmt="o-", color="#3f6fb0", ms=4, capsize=3)
-right.set(ylabel="generalisation gap, squared error (0 to 2)", ylim=(0.0, None))
+right.set(ylabel="generalization gap, squared error (0 to 2)", ylim=(0.0, None))
 right.set_title("Gap", loc="left", fontsize="medium")
 for ax in (left, right):
     ax.set_xscale("log")

@@ -2,7 +2,7 @@
 Whose handwriting is this? What a digit classifier knows of its writers
 =======================================================================
 
-A network recognises digits from the movement of a pen, and one of its inputs says who of 44 persons
+A network recognizes digits from the movement of a pen, and one of its inputs says who of 44 persons
 is writing. An attacker who has such a digit, but for the writer, asks the network 44 times and
 guesses the writer under whom the network fits the digit best. The message of this example: on a
 network trained on 100 digits that works more than ten times as well as guessing, although on digits
@@ -25,7 +25,7 @@ Learning. Neurocomputing 534, 2023.
 # smallest and one largest coordinate, of x and y together, are those that become 0 and 1, so that a
 # digit keeps its place on the tablet in one direction. All this is as in the authors' code. Digits
 # at equal distances of the path, in a box that starts at 0 both ways, as `fetch_pendigits` gives
-# them, are easier to recognise.
+# them, are easier to recognize.
 #
 # The criteria are four: the writer under whom some digit has the largest score; under whom the loss
 # is least; among those under whom the digit is named right, the one of the largest score; under

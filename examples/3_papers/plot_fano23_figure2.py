@@ -1,15 +1,15 @@
 """
-Fano's bound over information and randomised response
+Fano's bound over information and randomized response
 =====================================================
 
 [FANO23] bounds what an attacker can gain on a secret with M values by Fano's inequality. Its
 message is that of this example: as long as the release holds far less than log M nats of
-information about the secret, nobody gains much, and for randomised response under a uniform prior
+information about the secret, nobody gains much, and for randomized response under a uniform prior
 the bound is exact.
 
 The curves are those of [FANO23] figure 2, recomputed: the bound and the closed-form baseline over
 the information for several M, and the attacker, the bounds from information, from Rényi
-differential privacy and from reconstruction robustness for randomised response. The script stops
+differential privacy and from reconstruction robustness for randomized response. The script stops
 with an error if an order or an equality that the paper states does not hold.
 
 [FANO23] Guo, Sablayrolles, Sanjabi. Analyzing Privacy Leakage in Machine Learning via Multiple
@@ -41,7 +41,7 @@ page = Reproduction(
     __file__,
     "FANO23",
     "figure 2",
-    "Fano's bound over information, and randomised response",
+    "Fano's bound over information, and randomized response",
     "The sizes M = 2, 10, 100 and 10 billion; 50 probabilities of a random answer. All is computed "
     "in every run of the script.",
 )
@@ -69,11 +69,11 @@ print(pd.DataFrame(half).T.round(4).to_string())
 plot_fano_panels(curves)
 
 # %%
-# Randomised response
+# Randomized response
 # -------------------
 # The truth with probability 1 - q, else a uniform draw ([FANO23] eq. 8). The attacker who guesses
 # the likeliest value (MAP) guesses the release. Information is exact, and the Rényi divergences,
-# which look at the worst pair of values alone, are minimised over the order.
+# which look at the worst pair of values alone, are minimized over the order.
 orders = 1.0 + np.geomspace(1e-3, 1e3, 400)
 
 
@@ -103,7 +103,7 @@ tables = {
     for size in sizes
 }
 for size, table in tables.items():
-    print(f"\nRandomised response, M = {size:,}, over the probability q of a random answer")
+    print(f"\nRandomized response, M = {size:,}, over the probability q of a random answer")
     print(table.iloc[::12].round(4).to_string())
 
 # %%
@@ -123,7 +123,7 @@ for size, table in tables.items():
 # The paper prints no numbers in this figure; what it states of the curves is compared.
 for size, table in tables.items():
     gap = np.max(np.abs(table["Fano, exact information"] - table["Bayes"]))
-    what = f"randomised response, M = {size:,}: "
+    what = f"randomized response, M = {size:,}: "
     page.claim(
         what + "Fano with exact information against the best attack", "equal", gap, gap < 1e-9
     )

@@ -18,7 +18,7 @@ Hypothesis Testing: A Lesson From Fano. ICML 2023.
 # ---------------------------
 # The Bayes advantage is an integral, not a simulation; the mutual information comes from quasi
 # Monte Carlo with a standard error. All the other bounds are functions of distances: of each
-# encoding from one centre (trade-off), or of the worst pair (Rényi divergence, order by order).
+# encoding from one center (trade-off), or of the worst pair (Rényi divergence, order by order).
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
@@ -104,8 +104,8 @@ print(tables[10].iloc[::4].round(4).T.to_string())
 # A point to compare
 # ------------------
 # Ten values, noise 1; the paper prints no numbers in this figure, the references were integrated
-# apart from the library. The trade-off bound around the centre of the smallest ball is 0.2997 at
-# most; an optimised centre and decision regions bounded slice by slice bring it nearer to the
+# apart from the library. The trade-off bound around the center of the smallest ball is 0.2997 at
+# most; an optimized center and decision regions bounded slice by slice bring it nearer to the
 # attacker.
 references = {
     "Bayes": 0.2677,

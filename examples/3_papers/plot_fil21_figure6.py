@@ -63,7 +63,7 @@ def make_model(alpha):
 # %%
 # Attacks on many releases
 # ------------------------
-# A release is the minimiser plus noise. The attacks are fitted once on what their adversary knows,
+# A release is the minimizer plus noise. The attacks are fitted once on what their adversary knows,
 # then guess from as many releases as we like. The white box of the paper takes all variants to be
 # equally likely; one that knows how frequent they are is added.
 

@@ -21,7 +21,7 @@ Information. UAI 2021.
 # -------------------------
 # As in the published scripts of the authors: complete records; marital status merged into one 0/1
 # column; relationship left out; nominal columns one-hot, their last level dropped; numbers
-# standardised; income as -1 and +1; no intercept; penalty 1e-3; noise of scale 1e-3; 100 releases.
+# standardized; income as -1 and +1; no intercept; penalty 1e-3; noise of scale 1e-3; 100 releases.
 import warnings
 
 import matplotlib.pyplot as plt

@@ -199,7 +199,7 @@ def multipliers_fixed(x, y, multipliers):
 
 
 def searched(x, y):
-    """Multipliers that equalise the total leakage with themselves held fixed."""
+    """Multipliers that equalize the total leakage with themselves held fixed."""
     shape, x, y = x.shape, x.reshape(-1, N), y.reshape(-1, N)
     multipliers = np.ones(x.shape)
     for _ in range(100):

@@ -28,7 +28,7 @@ model.fit(X_train, y_train)
 noiseless = PrivateLogisticRegression(0.0, alpha=1e-2, private_target=False).fit(X_train, y_train)
 print(f"coefficients {model.coef_.shape}, intercepts {model.intercept_.shape}")
 for name, fitted in (("with noise", model), ("without noise", noiseless)):
-    print(f"share of digits recognised {name:13} {fitted.score(X_test, y_test):.3f}")
+    print(f"share of digits recognized {name:13} {fitted.score(X_test, y_test):.3f}")
 
 # %%
 # Who is exposed

@@ -11,7 +11,7 @@ shapes depend on the data, so a release reveals something through the spread of 
 as through its mean; both are counted.
 
 The shape that makes the *largest* leakage through the mean smallest, the exact minimax shape, is
-not among the names. It weighs the records by least favourable weights, which are zero but for a
+not among the names. It weighs the records by least favorable weights, which are zero but for a
 few patients; computed on the training data it is determined by those few, and gives them away.
 "minimax" has equal weights in their place. But ``noise_covariance`` also takes a matrix from
 public knowledge, and the exact shape computed on **public** patients is here too.

@@ -207,9 +207,9 @@ def output_perturbation_sensitivity(
     n_samples: npt.ArrayLike,
     alpha: npt.ArrayLike,
 ) -> Any:
-    """Global L2 sensitivity of regularised empirical risk minimisation, [CMS11] corollary 8.
+    """Global L2 sensitivity of regularized empirical risk minimization, [CMS11] corollary 8.
 
-    The minimiser of ``mean loss + alpha/2 ||w||^2`` moves by at most
+    The minimizer of ``mean loss + alpha/2 ||w||^2`` moves by at most
     ``2 * lipschitz * data_norm / (n_samples * alpha)`` when one record, its target included, is
     replaced by any other.
 
@@ -243,8 +243,8 @@ def output_perturbation_sensitivity(
 
     Notes
     -----
-    Assumes a convex loss, every coordinate penalised (no free intercept), unit weights and the
-    exact minimiser: a solver that stops at gradient norm g adds 2 g / alpha.
+    Assumes a convex loss, every coordinate penalized (no free intercept), unit weights and the
+    exact minimizer: a solver that stops at gradient norm g adds 2 g / alpha.
 
     Examples
     --------

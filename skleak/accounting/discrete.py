@@ -14,7 +14,7 @@ by Poisson summation, so that (Jensen; sinh(x) <= x exp(x^2 / 6))
 
     exp(-r^2 / 24) <= g / d <= c exp(r^2 (r z)^2 / 24).
 
-Count what lies further than T sigma from the centre as lost. With N standard normal in p
+Count what lies further than T sigma from the center as lost. With N standard normal in p
 dimensions and S = sqrt(p) (1 + r / 2) + mu'
 
     delta(epsilon) <= exp(p r^2 / 24) [delta_Gauss(epsilon - slack) + P(|N| > sqrt(p) + T - S)],

@@ -19,7 +19,7 @@ this profile: it is convex, and its steps compose (Zhu, Dong, Wang 2022, theorem
 
 Subsampled Gaussian noise, by the privacy loss distributions of dp-accounting.
 
-Under Poisson sampling the worst neighbours are known. Given what else is in a batch, the releases
+Under Poisson sampling the worst neighbors are known. Given what else is in a batch, the releases
 of two data sets that differ in one record are, in units of the noise, with g and g' its gradients,
 
     P = (1 - q) N(0) + q N(g),    Q = (1 - q) N(0) + q N(g'),    |g|, |g'| <= D.
@@ -86,7 +86,7 @@ def fixed_size_profile(loss: FloatArray, distance: float, rate: float) -> FloatA
 
 
 def fixed_size_pld(pld: Any, distance: float, rate: float) -> Any:
-    """Privacy loss distribution of one step, discretised pessimistically.
+    """Privacy loss distribution of one step, discretized pessimistically.
 
     ``pld`` is the package of dp-accounting; ``distance`` is that of two gradients over the noise.
     """
@@ -122,7 +122,7 @@ def subsampled_gaussian_epsilon(
     The accounting of private stochastic gradient descent: in each step every record enters the
     batch with probability ``sampling_rate``, its contribution is clipped to norm C, and noise of
     standard deviation ``noise_multiplier * C`` is added to the sum. The privacy loss distribution
-    is discretised pessimistically: the result is never below the truth. For batches of a fixed
+    is discretized pessimistically: the result is never below the truth. For batches of a fixed
     size it is that of the bound ``delta'(gamma) = q delta(1 + (gamma - 1) / q)`` (Balle, Barthe,
     Gaboardi 2018), composed as Zhu, Dong, Wang (2022) do. Needs the extra ``accounting``.
 
@@ -136,9 +136,9 @@ def subsampled_gaussian_epsilon(
     n_steps : int, at least 1
         Number of batches.
     delta : float, strictly between 0 and 1
-        Probability that the bound may fail; below about 1e-20 the discretisation gives infinity.
+        Probability that the bound may fail; below about 1e-20 the discretization gives infinity.
     relation : {"add-or-remove", "replace"}, default="add-or-remove"
-        What neighbouring data sets are. Replacing a record moves the sum by up to 2 C, and is
+        What neighboring data sets are. Replacing a record moves the sum by up to 2 C, and is
         the relation of every other function here.
     sampling : {"poisson", "fixed"}, default="poisson"
         How batches are drawn, afresh in each step: every record by itself, or a fixed number of
@@ -182,7 +182,7 @@ def subsampled_gaussian_tradeoff(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the trade-off curve of many steps of Gaussian noise on random batches.
 
-    It is the `tradeoff_curve` of their privacy loss distribution, which is discretised
+    It is the `tradeoff_curve` of their privacy loss distribution, which is discretized
     pessimistically: nowhere above the truth. Needs the extra ``accounting``.
 
     Parameters
@@ -195,7 +195,7 @@ def subsampled_gaussian_tradeoff(
     n_steps : int, at least 1
         Number of batches.
     relation : {"add-or-remove", "replace"}, default="add-or-remove"
-        What neighbouring data sets are; "replace" is that of two values of a secret.
+        What neighboring data sets are; "replace" is that of two values of a secret.
     sampling : {"poisson", "fixed"}, default="poisson"
         How batches are drawn; as in `subsampled_gaussian_epsilon`.
 
@@ -247,7 +247,7 @@ def subsampled_gaussian_mu(
     ``sqrt(n_steps) / noise_multiplier`` holds everywhere. Up to ``delta`` a much smaller one does:
     at every epsilon the privacy curve is at most ``delta + (1 - delta) * H``, with H that of
     mu-GDP. Such guarantees compose: mu in quadrature, deltas as a sum at most. The curve is
-    that of the privacy loss distribution, discretised pessimistically and raised by 1e-11 for
+    that of the privacy loss distribution, discretized pessimistically and raised by 1e-11 for
     round-off (by 1e-16 a step beyond 1e5 of them); between points of a grid of epsilon it is
     replaced by its value at the lower one, and mu-GDP by that at the upper one. Needs the extra
     ``accounting``.
@@ -264,7 +264,7 @@ def subsampled_gaussian_mu(
     delta : float, strictly between 0 and 1
         Probability that the guarantee may fail.
     relation : {"add-or-remove", "replace"}, default="add-or-remove"
-        What neighbouring data sets are; as in `subsampled_gaussian_epsilon`.
+        What neighboring data sets are; as in `subsampled_gaussian_epsilon`.
     sampling : {"poisson", "fixed"}, default="poisson"
         How batches are drawn; as in `subsampled_gaussian_epsilon`.
     n_parameters : int, default=1
@@ -502,7 +502,7 @@ def subsampled_gaussian_rdp(
     order : array-like of shape (...), default=2
         Orders of the divergence, above 1.
     relation : {"replace", "add-or-remove"}, default="replace"
-        What neighbouring data sets are. [DRA22] theorem 1 compares two values of a record, which is
+        What neighboring data sets are. [DRA22] theorem 1 compares two values of a record, which is
         replacement, and is fed that of adding and removing there.
     sampling : {"poisson", "fixed"}, default="poisson"
         How batches are drawn; "fixed" is known under replacement alone.

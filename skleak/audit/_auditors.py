@@ -457,7 +457,7 @@ class LeakageAuditor(BaseAuditor):
             name = type(last_step(task.estimator)).__name__
             raise AttackNotApplicableError(
                 f"Whole records are not reconstructed from {name}, which releases no noisy "
-                "minimiser. Ask its `leakage_report()`, play "
+                "minimizer. Ask its `leakage_report()`, play "
                 "`skleak.neural.inversion.GradientInversion`, or name an `attribute`."
             )
         return RecordsGame(task.settled(drawn=False), entropy)

@@ -249,7 +249,7 @@ def fano_advantage(information: npt.ArrayLike, prior: npt.ArrayLike) -> Any:
     -----
     Assumptions: the secret is drawn from `prior`, and the information is that of the very channel
     and prior attacked. With an uneven prior the bound does not reach 0 as the information
-    vanishes. For randomised response with a uniform prior it is attained.
+    vanishes. For randomized response with a uniform prior it is attained.
 
     Examples
     --------
@@ -274,7 +274,7 @@ def renyi_fano_advantage(
     """Upper bound on the advantage from Renyi differential privacy ([FANO23] algorithm 2).
 
     An (order, epsilon)-RDP mechanism has Arimoto information of that order at most ``epsilon``
-    ([FANO23] theorem 1). The generalised Fano inequality then bounds the error probability ``e``:
+    ([FANO23] theorem 1). The generalized Fano inequality then bounds the error probability ``e``:
     ``H_order(prior) - epsilon <= log((1 - e)^order + (M - 1)^(1 - order) e^order) / (1 - order)``.
     Several orders give the minimum of their bounds.
 
@@ -313,7 +313,7 @@ def renyi_fano_advantage(
     Notes
     -----
     Assumptions: adjacency is replacement, so that the data sets that differ in the secret's value
-    are neighbours; every other record may be known. With an uneven prior the bound does not reach 0
+    are neighbors; every other record may be known. With an uneven prior the bound does not reach 0
     as `epsilon` vanishes, except at infinite order with ``refine=True``.
 
     Examples

@@ -28,12 +28,12 @@ def membership_lower_bound_bounded(
     """Advantage that some membership attack reaches on a model with bounded loss ([BIL23] thm 2).
 
     The laws of (record, model) for members and non-members give the loss means that differ by the
-    generalisation gap, so their total variation ``tau`` is at least ``|gap| / loss_range``.
+    generalization gap, so their total variation ``tau`` is at least ``|gap| / loss_range``.
 
     Parameters
     ----------
     gap : array-like of shape (...)
-        Expected generalisation gap: mean loss on fresh records minus on members. Its sign is
+        Expected generalization gap: mean loss on fresh records minus on members. Its sign is
         ignored.
     loss_range : array-like of shape (...)
         Largest minus smallest possible loss, positive. A loss with ``|loss| <= R_max`` has range
@@ -86,12 +86,12 @@ def membership_lower_bound_subgaussian(
 
         tau >= (|gap| - 2 scale sqrt(2 pi) Phi(-(R_max - |gap| / 2) / scale)) / (2 R_max).
 
-    The bound is maximised over ``R_max >= |gap| / 2``; any such R_max gives a valid one.
+    The bound is maximized over ``R_max >= |gap| / 2``; any such R_max gives a valid one.
 
     Parameters
     ----------
     gap : array-like of shape (...)
-        Expected generalisation gap: mean loss on fresh records minus on members. Its sign is
+        Expected generalization gap: mean loss on fresh records minus on members. Its sign is
         ignored.
     scale : array-like of shape (...)
         ``s > 0`` such that the loss exceeds its mean by t with probability at most
@@ -166,7 +166,7 @@ def membership_lower_bound_exponential(
     Parameters
     ----------
     gap : array-like of shape (...)
-        Expected generalisation gap: mean loss on fresh records minus on members. Its sign is
+        Expected generalization gap: mean loss on fresh records minus on members. Its sign is
         ignored.
     scale : array-like of shape (...)
         ``b > 0`` of the tail ``P(loss > t) <= factor exp(-t / b)`` for t >= 0, for members and for

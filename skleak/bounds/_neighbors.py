@@ -14,7 +14,7 @@ sum W its dual function
 
 is an upper bound: solving badly only enlarges it.
 
-Guessing where every two releases are mu-GDP neighbours and no common reference is known.
+Guessing where every two releases are mu-GDP neighbors and no common reference is known.
 
 With decision regions A_m, ``s_m = P_m(A_m)`` and ``g(s) = Phi(Phi^-1(s) - mu)``, the trade-off
 between the values k and m says ``P_m(A_k) >= g(s_k)``, and the regions fill the space:
@@ -505,14 +505,14 @@ def dp_advantage(epsilon: npt.ArrayLike, delta: npt.ArrayLike, prior: npt.ArrayL
     Notes
     -----
     Assumptions: replacement adjacency, so that data sets that differ in the secret's value are
-    neighbours; the adversary may know everything else.
+    neighbors; the adversary may know everything else.
 
     *It is a bound.* Let A_m be the decision regions, ``s_m = P_m(A_m)``, ``w = exp(-epsilon)``.
     Since ``P_m(A_m) <= exp(epsilon) P_l(A_m) + delta``, the regions' masses under P_l give, with
     ``x_m = max(s_m - delta, 0)``, that ``s_l + w sum_{m != l} x_m <= 1`` for every l. Where
     ``x_l > 0`` this says ``(1 - w) x_l + w X <= 1 - delta`` with ``X = sum_m x_m``; where
     ``x_l = 0`` it follows from that of any positive one. The success is at most
-    ``delta + sum_m p_m x_m``, a linear programme whose vertices have k equal entries
+    ``delta + sum_m p_m x_m``, a linear program whose vertices have k equal entries
     ``(1 - delta) / (1 - w + w k)``, best placed on the k likeliest values.
 
     *It is attained* by releasing the secret itself with probability delta, and else answering at

@@ -2,7 +2,7 @@
 
 Where to put the reference of the trade-off bound: smallest ball, then descent.
 
-Everything works on a batch of ``n`` channels at once. Any centre gives a valid bound, so none of
+Everything works on a batch of ``n`` channels at once. Any center gives a valid bound, so none of
 this needs to converge for the bound to hold.
 
 The trade-off bound, sharpened by what each decision region looks like across its axis.
@@ -67,17 +67,17 @@ def affine_coordinates(encodings: FloatArray) -> FloatArray:
 
 
 def distances_to(points: FloatArray, center: FloatArray) -> FloatArray:
-    """Euclidean distances of shape (n, M) from (n, M, r) points to an (n, r) centre."""
+    """Euclidean distances of shape (n, M) from (n, M, r) points to an (n, r) center."""
     return np.linalg.norm(points - center[:, np.newaxis, :], axis=2)
 
 
 def ball_weights(points: FloatArray) -> FloatArray:
-    """Convex weights of the centre of the smallest ball around each set of points.
+    """Convex weights of the center of the smallest ball around each set of points.
 
     Frank-Wolfe with away steps and exact line search on the dual, ``max sum_m w_m |x_m|^2 -
     |sum_m w_m x_m|^2`` over the simplex; it converges linearly.
 
-    Shapes: ``points`` (n, M, r); returns (n, M): rows sum to 1; the centre is ``weights @
+    Shapes: ``points`` (n, M, r); returns (n, M): rows sum to 1; the center is ``weights @
     points``.
     """
     n, n_values, _ = points.shape
@@ -111,14 +111,14 @@ def ball_weights(points: FloatArray) -> FloatArray:
 def descend(
     points: FloatArray, prior: FloatArray, center: FloatArray, max_iter: int = DESCENT_ITERATIONS
 ) -> FloatArray:
-    """Move the centres downhill on the trade-off bound.
+    """Move the centers downhill on the trade-off bound.
 
     By the envelope theorem the bound changes by ``p_m phi(u_m)`` per unit of ``d_m``. Setting the
-    gradient in the centre to zero makes it the mean of the encodings with weights
+    gradient in the center to zero makes it the mean of the encodings with weights
     ``p_m phi(u_m) / d_m``; that fixed point is iterated, with shorter steps where one fails.
 
     Shapes: ``points`` (n, M, r), encodings in units of the noise; ``prior`` (n, M), rows sum to 1;
-    ``center`` (n, r); returns (n, r): centres whose bound is no larger than at the start.
+    ``center`` (n, r); returns (n, r): centers whose bound is no larger than at the start.
     """
     center = np.array(center, dtype=float)
     distances = distances_to(points, center)
@@ -174,7 +174,7 @@ POLYGON_ERROR = 1e-9
 class _Slices(NamedTuple):
     """Competitors of one value across the slices of a batch of channels; see the module."""
 
-    distance: FloatArray  # (n,) of the value to the centre
+    distance: FloatArray  # (n,) of the value to the center
     slope: FloatArray  # (n, K) thresholds are slope * t - shift
     shift: FloatArray  # (n, K)
     loading: FloatArray  # (n, K) lambda
@@ -246,7 +246,7 @@ def _slices(points: FloatArray, logs: FloatArray, center: FloatArray, m: int) ->
     away = points[:, others] - center[:, np.newaxis, :]
     distance = np.linalg.norm(own, axis=1)
     scale = distance + np.linalg.norm(away, axis=2).max(axis=1)
-    # A value at the centre but for round-off: never one whose distance the noise could tell.
+    # A value at the center but for round-off: never one whose distance the noise could tell.
     distance = np.where(distance <= ALIGNED * np.minimum(scale, 1.0), 0.0, distance)
     axis = own / np.where(distance > 0.0, distance, np.inf)[:, np.newaxis]
     # Value m beats value l where gap.(y - c) exceeds shift; gap = slope * axis - side.
@@ -345,7 +345,7 @@ def _density(x: FloatArray) -> FloatArray:
 
 
 def _choose_multiplier(slices: list[_Slices], prior: FloatArray) -> FloatArray:
-    """Minimise the bound over nu, roughly: it is convex, and valid wherever one stops.
+    """Minimize the bound over nu, roughly: it is convex, and valid wherever one stops.
 
     Its slope in nu is 1 minus the reference's mass of the slices with ``t`` above `_start`.
     """
@@ -372,7 +372,7 @@ def _start(nu: FloatArray, probability: FloatArray, distance: FloatArray) -> Flo
     """Smallest ``t`` with ``p_m phi(t - d_m) >= nu phi(t)``, clipped to finite numbers."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         start = np.log(nu / probability) / distance + 0.5 * distance
-    # At the centre itself the sign does not depend on t.
+    # At the center itself the sign does not depend on t.
     start = np.where(distance > 0.0, start, np.where(probability > nu, -np.inf, np.inf))
     return np.clip(np.where(probability > 0.0, start, np.inf), -1e6, 1e6)
 
@@ -421,7 +421,7 @@ def gaussian_tradeoff_advantage(distances: npt.ArrayLike, prior: npt.ArrayLike) 
 
     See Also
     --------
-    tradeoff_advantage : Chooses the centre, and sharpens the bound, from the encodings themselves.
+    tradeoff_advantage : Chooses the center, and sharpens the bound, from the encodings themselves.
 
     Notes
     -----
@@ -430,7 +430,7 @@ def gaussian_tradeoff_advantage(distances: npt.ArrayLike, prior: npt.ArrayLike) 
 
     Examples
     --------
-    Ten one-hot encodings, noise 1, seen from the centre of their smallest ball:
+    Ten one-hot encodings, noise 1, seen from the center of their smallest ball:
 
     >>> round(gaussian_tradeoff_advantage([0.9**0.5] * 10, 10), 4)
     0.2996
@@ -478,7 +478,7 @@ def tradeoff_advantage(
 ) -> Any:
     """Upper bound on the advantage against a Gaussian release, from the encodings.
 
-    The trade-off bound of `gaussian_tradeoff_advantage` around an optimised centre c. With
+    The trade-off bound of `gaussian_tradeoff_advantage` around an optimized center c. With
     ``refine=True`` the decision regions are moreover bounded slice by slice across the axis from c
     to each encoding, by Slepian's lemma:
 
@@ -500,12 +500,12 @@ def tradeoff_advantage(
     prior : int or array-like of shape (M,) or (n, M)
         Probabilities of the secret's values, or the integer M for the uniform prior.
     center : array-like of shape (d,) or (n, d), default=None
-        Centre of the reference; None optimises it. Any centre gives a valid bound.
+        Center of the reference; None optimizes it. Any center gives a valid bound.
     refine : bool, default=True
         Sharpen the bound. It costs some milliseconds a channel at M = 10 and a tenth of a second at
         M = 50, ten times the plain bound, which is exact for two values; less in a plane.
     max_iter : int or None, default=None
-        Most steps towards the best centre, from the mean under the prior alone. None descends from
+        Most steps towards the best center, from the mean under the prior alone. None descends from
         three starts until nothing is gained; four steps take a tenth of that.
 
     Returns
@@ -571,7 +571,7 @@ def _refined(
 
 
 def _near_center(points: FloatArray, prior: FloatArray, max_iter: int | None) -> FloatArray:
-    """Best centre (n, r) of three descents, or where a few steps from the mean lead."""
+    """Best center (n, r) of three descents, or where a few steps from the mean lead."""
     if max_iter is None:
         return _best_center(points, prior)
     return descend(points, prior, np.einsum("nm,nmr->nr", prior, points), max_iter)
@@ -580,7 +580,7 @@ def _near_center(points: FloatArray, prior: FloatArray, max_iter: int | None) ->
 def _best_center(points: FloatArray, prior: FloatArray) -> FloatArray:
     """Best of three descents, for points in units of the noise.
 
-    They start at the mean under the prior, at the centre of the smallest ball, and at the best of
+    They start at the mean under the prior, at the center of the smallest ball, and at the best of
     the encodings themselves, which is where local minima of uneven clouds lie.
     """
     at_encodings = [

@@ -1,6 +1,6 @@
 """Priors, and the guesses that are best under them.
 
-Success against a reference Gaussian: maximise over how the reference's mass is split.
+Success against a reference Gaussian: maximize over how the reference's mass is split.
 
 For a reference Q = N(c, sigma^2 I) the decision regions A_m partition the space, so their masses
 kappa_m = Q(A_m) sum to 1, and by Neyman and Pearson region m catches at most

@@ -20,7 +20,7 @@ from skleak.bounds import (
 from skleak.utils._arguments import as_result, check_count, check_integers, check_prior, is_uniform
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
-# Orders over which the Rényi bounds are minimised.
+# Orders over which the Rényi bounds are minimized.
 RENYI_ORDERS = np.concatenate([[1.0], 1 + np.geomspace(0.01, 255.0, 28)])
 # Of a success probability.
 ROUND_OFF = 1e-14
@@ -51,7 +51,7 @@ SOURCES = {
     "generalized Fano": (DIVERGENCE, "[FANO23] algorithm 2"),
     "Rényi projection": (DIVERGENCE, "[BIL23] theorem 5, for Rényi divergences"),
     "reconstruction robustness": (DIVERGENCE, "[BCH22]"),
-    "trade-off": ("distances of the encodings from one centre", "[HMB23]"),
+    "trade-off": ("distances of the encodings from one center", "[HMB23]"),
     "Gaussian differential privacy": ("largest distance of two encodings", "[HMB23]"),
     "differential privacy": ("max divergence between two secrets", "[HMB23]"),
 }

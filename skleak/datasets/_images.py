@@ -67,7 +67,7 @@ def fetch_mnist(
     Bunch or tuple
         ``data`` of float64 and shape (n_images, 784) or (n_images, 20); ``target`` of int64, the
         digits, and shape (n_images,); ``frame`` (both, or None), ``feature_names``,
-        ``target_names`` and ``DESCR`` (source, licence, preprocessing).
+        ``target_names`` and ``DESCR`` (source, license, preprocessing).
 
     Raises
     ------
@@ -142,7 +142,7 @@ def fetch_fashion_mnist(
         ``data`` of float64 and shape (n_images, 784), pixels in [0, 1]; ``target`` of int64, the
         classes, and shape (n_images,); ``frame`` (both, or None), ``feature_names``,
         ``target_names``, ``class_names`` (what the ten numbers stand for) and ``DESCR`` (source,
-        licence).
+        license).
 
     Raises
     ------
@@ -219,7 +219,7 @@ def fetch_cifar10(
         ``data`` of float64 and shape (n_images, 3072), values in [0, 1], channels first;
         ``target`` of int64, the classes, and shape (n_images,); ``frame`` (both, or None),
         ``feature_names``, ``target_names``, ``class_names`` (what the ten numbers stand for) and
-        ``DESCR`` (source, licence, columns).
+        ``DESCR`` (source, license, columns).
 
     Raises
     ------
@@ -250,7 +250,7 @@ def fetch_cifar10(
         return records[:, 1:], records[:, 0]
 
     X, y = _select(read, subset, chosen)
-    names = [f"{colour}{j}" for colour in COLOURS for j in range(SIDE**2)]
+    names = [f"{color}{j}" for color in COLOURS for j in range(SIDE**2)]
     classes_ = tuple(THINGS.split(", "))
     return bundle("cifar10", X, y, names, "class", as_frame, return_X_y, class_names=classes_)
 

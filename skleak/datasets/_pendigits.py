@@ -63,7 +63,7 @@ def fetch_pendigits(
         ``writer`` in place of the one-hot ones (none of it without writers), then ``digit``;
         ``feature_names``, ``target_names``, ``categorical_features``, ``one_hot_blocks``
         (``writer`` to the names of its one-hot columns), ``sensitive`` (``writer``) and ``DESCR``
-        (source, licence, columns).
+        (source, license, columns).
 
     Raises
     ------

@@ -60,7 +60,7 @@ def fetch_adult(
         False gives the source's 14 columns and ``married``, nominal columns as pandas categories,
         target "<=50K" or ">50K". True gives the numeric table of the papers, 86 columns:
         ``marital-status`` merged into ``married`` (0/1), ``relationship`` dropped, nominal columns
-        one-hot with the first level dropped, numeric ones standardised with training moments,
+        one-hot with the first level dropped, numeric ones standardized with training moments,
         target 1 for ">50K", else 0.
     complete_records : bool, default=True
         Leave out records with missing values. False keeps them in the raw table, as NaN.
@@ -82,7 +82,7 @@ def fetch_adult(
         and 15,060 test records; ``target`` of shape (n_records,); ``frame`` (both, or None),
         ``feature_names``, ``target_names``, ``categorical_features`` (nominal columns of the raw
         table), ``one_hot_blocks`` (nominal column to the names of its columns in the encoded
-        table), ``sensitive`` (``married``) and ``DESCR`` (source, licence, columns).
+        table), ``sensitive`` (``married``) and ``DESCR`` (source, license, columns).
 
     Raises
     ------
@@ -184,7 +184,7 @@ def fetch_iwpc(
         of shape (4819,); ``frame`` (both, or None), ``feature_names``, ``target_names``,
         ``categorical_features`` (nominal columns of the raw table), ``one_hot_blocks`` (nominal
         column to the names of its one-hot columns), ``sensitive`` (the genotypes) and ``DESCR``
-        (source, licence, columns).
+        (source, license, columns).
 
     Raises
     ------

@@ -230,7 +230,7 @@ _WEIGHTS_FOLLOW = "the weights of all records change with each"
 
 @dataclass(frozen=True)
 class FixedNoise(LeakageModel):
-    """Leakage through the minimiser alone: norms of its Jacobians over the noise."""
+    """Leakage through the minimizer alone: norms of its Jacobians over the noise."""
 
     def _losses(self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm) -> FloatArray:
         return fixed_losses(self.state, batch, blocks, norm)
@@ -248,7 +248,7 @@ class FixedNoise(LeakageModel):
 
 @dataclass(frozen=True)
 class FittedNoise(LeakageModel):
-    """Leakage through minimiser and covariance, where that is a function of the records, too."""
+    """Leakage through minimizer and covariance, where that is a function of the records, too."""
 
     _no_brackets = _no_equal_noise = "the covariance of the noise depends on the records"
 
@@ -277,7 +277,7 @@ class FittedNoise(LeakageModel):
 
 @dataclass(frozen=True)
 class Reweighted(LeakageModel):
-    """Leakage through minimiser and weights, which are functions of the records, too."""
+    """Leakage through minimizer and weights, which are functions of the records, too."""
 
     _no_brackets = _no_shaped_noise = _WEIGHTS_FOLLOW
 

@@ -205,7 +205,7 @@ class _Fits:
         hessians = hessians + (weight * c)[:, None, None] * x[:, :, None] * x[:, None, :]
         moved = weight * np.linalg.solve(hessians, right)
         flat = moved.swapaxes(0, 1).reshape(len(self.root), -1)
-        # NaN where no minimiser is reached: nothing is known of how much such draws tell.
+        # NaN where no minimizer is reached: nothing is known of how much such draws tell.
         seen = linalg.solve_triangular(self.root, flat, lower=True, check_finite=False)
         seen = seen.reshape(len(self.root), len(z), -1).swapaxes(0, 1)
         each = np.matmul(seen.swapaxes(1, 2), seen)

@@ -10,14 +10,14 @@ record, and b by no more than that, or the sum of the residuals would change its
 
 How far the model of each record is from the one without it, for records outside memory.
 
-The fit without a record is a function of that record, of sums over all, and of the minimiser, up to
+The fit without a record is a function of that record, of sums over all, and of the minimizer, up to
 what the losses are not quadratic. With ``D_1`` the first Newton step, exact for the squared loss,
 ``H'`` the Hessian without the record, and rho the largest ``|x.v|`` of a record for a v of length 1
 in the norm of ``H'``, no predictor moves by more than ``t = rho |D_1|``. Curvatures change by at
 most ``exp(|t|)``, so that the gradient at ``D_1`` is at most ``Q = t exp(t) |D_1| / 2``, and the
-minimiser within ``-log(1 - rho Q exp(t)) / rho`` of it: that is added, for an upper bound.
+minimizer within ``-log(1 - rho Q exp(t)) / rho`` of it: that is added, for an upper bound.
 
-The minimiser had a record not been there, or one more, without refitting.
+The minimizer had a record not been there, or one more, without refitting.
 
 Without a record of weight s the sum of the losses has one term less, and the penalty, which is per
 unit of weight, shrinks to that of N - s; with one more it is the other way round. The penalty is
@@ -295,17 +295,17 @@ def error_bound(
 
 # Entries of the records of a block of removals: 256 MB.
 _ELEMENTS = 1 << 25
-# Error, relative to how far a record moves the minimiser, at which it is settled.
+# Error, relative to how far a record moves the minimizer, at which it is settled.
 _TOLERANCE = 1e-6
 # The same where it is estimated from the last moves, and not proven.
 _ESTIMATED = 1e-7
 
 
 def removal_steps(objective: Objective, w: FloatArray, rows: "IntArray | Persons") -> FloatArray:
-    """Compute the steps of the minimiser when each of many records, or persons, is removed.
+    """Compute the steps of the minimizer when each of many records, or persons, is removed.
 
-    Shapes: ``w`` (p,); ``rows`` (b,), or b persons; returns (b, p): minimiser without minus ``w``;
-    zero for a weight of zero, and NaN where no minimiser is reached.
+    Shapes: ``w`` (p,); ``rows`` (b,), or b persons; returns (b, p): minimizer without minus ``w``;
+    zero for a weight of zero, and NaN where no minimizer is reached.
     """
     shift = objective.far_means()
     if shift is not None:
@@ -334,10 +334,10 @@ def addition_steps(
     sample_weight: FloatArray,
     persons: Persons | None = None,
 ) -> FloatArray:
-    """Compute the steps of the minimiser when each of many records, or persons, is added.
+    """Compute the steps of the minimizer when each of many records, or persons, is added.
 
     Shapes: ``w`` (p,); ``X`` (n, d); ``y``, ``sample_weight`` (n,); ``persons`` of these, each
-    alone by default; returns (b, p): minimiser with them minus ``w``; zero for a weight of zero,
+    alone by default; returns (b, p): minimizer with them minus ``w``; zero for a weight of zero,
     and NaN where none is reached.
     """
     shift, X = objective.far_means(), dense(X)
@@ -485,7 +485,7 @@ def _blocks(state: FitState, persons: Persons, n_values: int) -> list[IntArray]:
 
 
 def _steps(state: FitState, persons: Persons) -> FloatArray:
-    """Find steps of the minimiser without each, (b, p); NaN where none is reached."""
+    """Find steps of the minimizer without each, (b, p); NaN where none is reached."""
     return removal_steps(state.objective, state.factor.coefficients, persons)
 
 

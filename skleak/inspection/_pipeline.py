@@ -293,7 +293,7 @@ def separations(
 
     A number is held against its own: both are the same.
 
-    Shapes: ``points`` (b, n_values, p), NaN where no minimiser is reached, and the distance
+    Shapes: ``points`` (b, n_values, p), NaN where no minimizer is reached, and the distance
     infinite; returns (b,) each.
     """
     own = np.broadcast_to(state.factor.coefficients, (len(points), 1, points.shape[2]))

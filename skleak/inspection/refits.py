@@ -406,7 +406,7 @@ def _measure(block: HeldBlock, unknown: Unknown) -> FloatArray:
 
 
 def _encoded(block: HeldBlock, unknown: Unknown) -> FloatArray:
-    """Minimisers with each of the values of few in some records, of shape (b, n_values, p)."""
+    """Minimizers with each of the values of few in some records, of shape (b, n_values, p)."""
     if unknown.is_target:
         return target_encodings(block.data.state, block.persons, np.arange(unknown.n_values))
     return block.encodings(unknown)

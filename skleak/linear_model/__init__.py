@@ -1,4 +1,4 @@
-"""Generalised linear models trained with output perturbation that know what they leak."""
+"""Generalized linear models trained with output perturbation that know what they leak."""
 
 from skleak.linear_model._linear import (
     PrivateLinearRegression,

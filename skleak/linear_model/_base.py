@@ -49,7 +49,7 @@ _MOST_PARAMETERS = 20_000
 
 
 class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
-    """Minimise a penalised mean loss, measure the leakage, add Gaussian noise.
+    """Minimize a penalized mean loss, measure the leakage, add Gaussian noise.
 
     Subclasses say which loss, how targets are encoded, and what a release of them is.
     """
@@ -239,7 +239,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         return state
 
     def _calibrated(self, state: FitState) -> FitState:
-        """Resolve a noise goal, now that the minimiser and its derivatives are known."""
+        """Resolve a noise goal, now that the minimizer and its derivatives are known."""
         goal = self.noise_scale
         if not isinstance(goal, NoiseGoal):
             return state
@@ -276,7 +276,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         return np.array([sample_weight @ y])
 
     def _check_targets(self, masses: FloatArray) -> None:
-        """Raise where no minimiser exists for targets of these weighted sums."""
+        """Raise where no minimizer exists for targets of these weighted sums."""
 
     @staticmethod
     def _refuse_negative(count: int, label: str) -> None:

@@ -61,7 +61,7 @@ def refusing_overflow() -> Iterator[None]:
 
 
 def solve(estimator: Any, objective: Objective) -> tuple[FitState, int]:
-    """Minimise the objective of an estimator.
+    """Minimize the objective of an estimator.
 
     Returns ``state``: confidential state of the fit; ``n_iter``: Newton steps.
     """
@@ -160,7 +160,7 @@ def _warn_not_converged(estimator: Any, minimum: Minimum) -> None:
         f"{type(estimator).__name__} did not converge after {minimum.n_iter} steps (gradient norm "
         f"{minimum.gradient_norm:.1e}, tol={estimator.tol:g}): the leakage reported is "
         "unreliable. Raise `max_iter`, scale the columns, or raise `alpha`; without a penalty, "
-        "separable data have no finite minimiser.",
+        "separable data have no finite minimizer.",
         ConvergenceWarning,
         stacklevel=outer_stacklevel(),
     )
@@ -268,7 +268,7 @@ def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
             f"`reweighting={estimator.reweighting!r}` with a `noise_covariance` of its own. Drop "
             "one of the two."
         )
-    # The curvature of the squared loss does not move with the minimiser; its residuals do.
+    # The curvature of the squared loss does not move with the minimizer; its residuals do.
     third = shape.name == "minimax" or (shape.reads_data and not objective.loss.quadratic)
     if third and n_parameters > _MOST_SHAPED:
         raise ValueError(
@@ -280,6 +280,6 @@ def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
 
 
 def draw_release(state: FitState, random_state: Any) -> GridRelease:
-    """Draw the release: the minimiser plus ``sigma L z`` with ``L L^T = S``, on the public grid."""
+    """Draw the release: the minimizer plus ``sigma L z`` with ``L L^T = S``, on the public grid."""
     root = None if state.noise.is_identity else noise_root(state)
     return release_on_grid(state.factor.coefficients, state.noise_scale, random_state, root)

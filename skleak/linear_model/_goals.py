@@ -157,7 +157,7 @@ class LinearModelProblem:
         """Make the problem of a fit; ValueError where it did not converge."""
         if not state.converged:
             raise ValueError(
-                f"{state.failure}, and a noise goal needs what the records leak at the minimiser. "
+                f"{state.failure}, and a noise goal needs what the records leak at the minimizer. "
                 f"{state.remedy}"
             )
         return cls(state, promises)

@@ -26,7 +26,7 @@ from skleak.utils._typing import Array, FloatArray
 class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
     """Linear regression with output perturbation that measures its leakage.
 
-    Minimise
+    Minimize
 
         sum_i s_i omega_i (x_i.w + b - y_i)^2 / (2 N) + alpha / 2 ||w||^2
 
@@ -48,7 +48,7 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
     alpha : float, default=1e-2
         Penalty relative to the *mean* loss: scikit-learn's ``Ridge(alpha=N * alpha)``.
     fit_intercept : bool, default=True
-        Fit an intercept, which is not penalised.
+        Fit an intercept, which is not penalized.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
@@ -115,7 +115,7 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
 class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     """Logistic regression with output perturbation that measures its leakage.
 
-    Minimise ``-sum_i s_i omega_i log p_i / N + alpha / 2 ||w||^2`` with p_i the probability of the
+    Minimize ``-sum_i s_i omega_i log p_i / N + alpha / 2 ||w||^2`` with p_i the probability of the
     label: logistic in ``x_i.w + b`` for two classes, softmax of ``W x_i + b`` for more; s_i are
     sample weights of sum N, omega_i the factors of a reweighting. Measure by Fisher information
     what every record leaks ([FIL21]), and add Gaussian noise to all parameters. A guarantee of
@@ -136,7 +136,7 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     alpha : float, default=1e-2
         Penalty relative to the *mean* loss: scikit-learn's ``C=1 / (N * alpha)``.
     fit_intercept : bool, default=True
-        Fit an intercept, which is not penalised.
+        Fit an intercept, which is not penalized.
     classes : array-like of shape (n_classes,) or None, default=None
         Class labels as public knowledge; None reads them off the labels. A class without records
         needs ``alpha > 0`` and ``fit_intercept=False``.
@@ -249,7 +249,7 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
             )
 
     def _check_absent(self, present: Array) -> None:
-        """Raise where a declared class has no record and the minimiser would not be finite."""
+        """Raise where a declared class has no record and the minimizer would not be finite."""
         absent = len(self.classes_) - len(present)
         if absent and (self.alpha == 0.0 or self.fit_intercept):
             raise ValueError(
@@ -275,7 +275,7 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
 class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
     """Poisson regression with log link and output perturbation that measures its leakage.
 
-    Minimise, with ``a_i = x_i.w + b``,
+    Minimize, with ``a_i = x_i.w + b``,
 
         sum_i s_i omega_i (exp(a_i) - y_i a_i) / N + alpha / 2 ||w||^2
 
@@ -297,7 +297,7 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
     alpha : float, default=1e-2
         Penalty relative to the *mean* loss: scikit-learn's ``PoissonRegressor(alpha=alpha)``.
     fit_intercept : bool, default=True
-        Fit an intercept, which is not penalised.
+        Fit an intercept, which is not penalized.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
@@ -377,5 +377,5 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
         if self.fit_intercept and masses[0] == 0.0:
             raise ValueError(
                 "All counts with a positive weight are zero: the intercept has no finite "
-                "minimiser. Pass at least one positive count, or set `fit_intercept=False`."
+                "minimizer. Pass at least one positive count, or set `fit_intercept=False`."
             )

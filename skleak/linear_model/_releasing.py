@@ -56,7 +56,7 @@ from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 UNPROTECTED = 4.0
 # Columns that a release solves for, and records of each: the rest is one Newton step away.
 _N_COLUMNS, _N_RECORDS = 3, 3
-# What values without a minimiser, or beyond the reach of doubles, end in.
+# What values without a minimizer, or beyond the reach of doubles, end in.
 _NOT_COMPUTABLE = (ValueError, ArithmeticError)
 
 

@@ -59,7 +59,7 @@ class PointwiseLoss(ABC):
 
     @abstractmethod
     def initial_intercept(self, mean_target: float) -> float:
-        """Minimiser over a lone intercept, where a fit starts."""
+        """Minimizer over a lone intercept, where a fit starts."""
 
     def residual(self, a: FloatArray, y: FloatArray) -> FloatArray:
         """First derivative in ``a`` (``r`` in the formulas)."""

@@ -2,7 +2,7 @@
 
 Noise goals that stand in for a number in ``noise_scale``.
 
-A goal is resolved inside ``fit``, when the minimiser and its derivatives are known and no noise
+A goal is resolved inside ``fit``, when the minimizer and its derivatives are known and no noise
 has been drawn. Two of them, `MaxLeakage` and `MaxAdvantage`, read the noise off the data. What
 they need is rounded up to a rung of a public ladder, and only the rung is used; ``fit`` refuses
 where another value of few in one record would have moved the rung.

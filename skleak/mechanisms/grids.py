@@ -297,7 +297,7 @@ class Grid:
 
     @property
     def step(self) -> float:
-        """Distance of neighbouring points, an exact double."""
+        """Distance of neighboring points, an exact double."""
         return math.ldexp(1.0, self.exponent)
 
     def round_to(self, values: npt.ArrayLike) -> Array:

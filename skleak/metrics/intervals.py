@@ -332,7 +332,7 @@ def clustered_interval(
     See Also
     --------
     binomial_interval : One record (or independent trials): exact.
-    mean_interval : Any real values, with labelled clusters.
+    mean_interval : Any real values, with labeled clusters.
 
     Notes
     -----

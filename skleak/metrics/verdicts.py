@@ -448,7 +448,7 @@ def records_above(
 
     *Distribution.* The least share above the limit over all mixtures of success probabilities whose
     distribution of right guesses lies in a band around the one observed (Bretagnolle 1980), with
-    as many records as are independent: a linear programme. Where none does, records are dependent,
+    as many records as are independent: a linear program. Where none does, records are dependent,
     and nothing follows.
 
     The latter two suppose that records are independent but for the spread that is seen among the

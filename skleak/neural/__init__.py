@@ -1,6 +1,6 @@
 """Private stochastic gradient descent that accounts for what it leaks.
 
-The default module, a generalised linear model, needs NumPy only; others need the extra ``torch``.
+The default module, a generalized linear model, needs NumPy only; others need the extra ``torch``.
 """
 
 from skleak.neural._estimators import PrivateSGDClassifier, PrivateSGDRegressor

@@ -9,7 +9,7 @@ products of matrices of integers are exact, in any order, as long as no sum can 
 integers are cut into digits. What a record adds is hence a function of it and of public numbers
 alone: neither round-off nor the other members of a batch have a part in it.
 
-Gradients of a generalised linear model, and what they reveal, in closed form:
+Gradients of a generalized linear model, and what they reveal, in closed form:
 
 With predictors ``a = W x + b``, the gradient of a record's loss is ``r x~^T`` with the residual r,
 (K,), and ``x~ = [x, 1]``. Its norm is ``N = R m`` with ``R = |r|``, ``m = |x~|``, its direction e

@@ -175,7 +175,7 @@ class Posterior:
     A step in which the record takes part with probability q releases a draw from the mixture
     ``q N(g(x), s^2) + (1 - q) N(0, s^2)``, g its clipped gradient.
 
-    ``mean``, ``unit`` (d,): centre and scale of the coordinates in which the search moves; entries
+    ``mean``, ``unit`` (d,): center and scale of the coordinates in which the search moves; entries
     of scale 0 stay at the mean. ``weight``: 1 where these are a normal prior, 0 for none.
     ``low``, ``high`` (d,): ends of the range.
     """

@@ -161,7 +161,7 @@ def bil23_convnet(
     image_shape : tuple (channels, height, width), default=(1, 28, 28)
         What a row of pixels is, channels first; height and width at least 4.
     batch_norm : bool, default=False
-        Normalise before each ReLU over the batch, as the paper's network does. Private SGD refuses
+        Normalize before each ReLU over the batch, as the paper's network does. Private SGD refuses
         such a network: it mixes the records of a batch, so that no gradient belongs to one record.
 
     Returns
@@ -216,7 +216,7 @@ def bil23_writers(n_inputs: int, n_classes: int = 10, *, batch_norm: bool = Fals
     n_classes : int, default=10
         Number of outputs, at least 1.
     batch_norm : bool, default=False
-        Normalise before each ReLU over the batch, as the paper's network does; see `bil23_convnet`.
+        Normalize before each ReLU over the batch, as the paper's network does; see `bil23_convnet`.
 
     Returns
     -------
@@ -257,7 +257,7 @@ def _dense(nn: Any, widths: tuple[int, ...], batch_norm: bool) -> list[Any]:
 def squared_probability_loss(outputs: Any, target: Any) -> Any:
     """Squared distance of the probabilities from the one-hot label, in [0, 2].
 
-    [BIL23] theorem 2 bounds membership attacks from below by the generalisation gap of a bounded
+    [BIL23] theorem 2 bounds membership attacks from below by the generalization gap of a bounded
     loss over its range, which cross-entropy has not
     (`skleak.bounds.membership_lower_bound_bounded` with a range of 2). This is Brier's, which is
     proper: the expected loss is least at the true probabilities. The authors' code measures the gap

@@ -208,7 +208,7 @@ class Training:
     """A run that can go on: parameters in ``gradients``, the last step, and the history.
 
     The sum of the clipped gradients is divided by the expected size of a batch, never by the
-    realised one, which is a function of who takes part. ``path`` holds the parameters at each step
+    realized one, which is a function of who takes part. ``path`` holds the parameters at each step
     where the information is cheap, for what is asked later; None where they are too many.
     ``grid`` is that of exact sums and noise; None where both are in floating point. ``observer``
     adds up what the steps reveal; None where nobody is followed.

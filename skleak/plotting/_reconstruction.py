@@ -31,7 +31,7 @@ class ReconstructionDisplay(Display):
         Lower bound on the mean squared error per value of every record, as
         `skleak.bounds.cramer_rao_mse` gives it; may be infinite.
     image_shape : tuple of int, default=None
-        Height, width and, for colours, channels of a record that is an image.
+        Height, width and, for colors, channels of a record that is an image.
     shown : array-like of int of shape (n_shown,), default=None
         Which of all records ``originals`` and ``reconstructions`` are; None means all, of which
         only those needed for `plot_images` are kept.
@@ -135,7 +135,7 @@ class ReconstructionDisplay(Display):
         bounds : array-like of shape (n_targets,)
             Lower bound on the mean squared error per value of every target.
         image_shape : tuple of int, default=None
-            Height, width and, for colours, channels of a record that is an image.
+            Height, width and, for colors, channels of a record that is an image.
         n_images : int, default=8
             How many records of the smallest and of the largest bounds are kept, with what the
             attack made of them from the first release.

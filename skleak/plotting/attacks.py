@@ -21,7 +21,7 @@ Style = TypeVar("Style")
 BAYES = "Bayes"
 _DASHED, _DOTTED, _DASH_DOT = (0, (4.0, 2.0)), (0, (1.0, 1.6)), (0, (6.0, 2.0, 1.0, 2.0))
 STROKES = ("-", _DASHED, _DOTTED, _DASH_DOT)
-# Bounds: families by colour, members by stroke; those without a style of their own share a colour.
+# Bounds: families by color, members by stroke; those without a style of their own share a color.
 OTHER_BOUNDS = [(palette.PURPLE, stroke) for stroke in STROKES]
 BOUND_STYLES: dict[str, tuple[str, Any]] = {
     BAYES: (palette.INK, "-"),
@@ -162,7 +162,7 @@ _SPARE = [Mark(*pair) for pair in zip(palette.SPARE, "PXph", strict=True)]
 
 
 def attack_styles(names: Iterable[str]) -> dict[str, Mark]:
-    """Give each attack its colour and marker; a user's own get the spare ones in turn."""
+    """Give each attack its color and marker; a user's own get the spare ones in turn."""
     return styled(names, _STYLES, _SPARE)
 
 
@@ -264,7 +264,7 @@ def _for_a_page(svg: str, title: str, description: str) -> str:
 
 
 def _tag_for_a_page(tag: str, names: dict[str, str]) -> str:
-    """Rename what is referred to, and let the page choose fonts and colours."""
+    """Rename what is referred to, and let the page choose fonts and colors."""
     tag = re.sub(r" font-family: [^;\"]*;?", "", tag.replace("xlink:href", "href"))
     tag = re.sub(r"font: [a-z ]*([\d.]+px)[^;\"]*", r"font-size: \1", tag)
     tag = re.sub(r' id="([^"]*)"', lambda m: f' id="{names[m[1]]}"' if m[1] in names else "", tag)

@@ -186,7 +186,7 @@ def root(error: Any) -> str:
 
 
 INK, GRAY, WHITE = "#1b2430", "#8a8f98", "#ffffff"
-# Bounds (Okabe and Ito: told apart by colour-blind readers).
+# Bounds (Okabe and Ito: told apart by color-blind readers).
 GREEN, DEEP_BLUE, SKY, YELLOW = "#009e73", "#0072b2", "#56b4e9", "#e69f00"
 VERMILION, PURPLE = "#d55e00", "#b8578f"
 # Attacks, those of users last.

@@ -33,7 +33,7 @@ _MOST_WORK = 2e10
 OUTSIDE = "the records are outside memory"
 # Distance from which on nothing is private, and squares would overflow.
 _LARGEST = 1e100
-_NOT_CONVERGED = "the solver did not reach the minimiser, whose sensitivity is known"
+_NOT_CONVERGED = "the solver did not reach the minimizer, whose sensitivity is known"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Promises:
     declares_classes : bool, default=True
         The classes were passed, or the model has none.
     tol : float, default=0.0
-        Gradient norm to which the fit was solved: an inexact minimiser moves by ``tol / alpha``
+        Gradient norm to which the fit was solved: an inexact minimizer moves by ``tol / alpha``
         more on either side.
     seeded : bool, default=False
         The noise came from a seed or a generator, which can be copied.
@@ -246,7 +246,7 @@ def release_sensitivity(state: FitState, promises: Promises) -> float:
     assert promises.data_norm is not None
     # The gradient of one record is r (x) x, r the derivative of its loss in the predictors: its
     # norm is |r| |x|, with one predictor or with one per class. The objective is alpha-strongly
-    # convex in all coefficients, so the minimiser moves by the change of the gradient over alpha.
+    # convex in all coefficients, so the minimizer moves by the change of the gradient over alpha.
     # A record of weight s is s of N records that change together.
     effective = objective.total / objective.weight_range[1]
     longest = promises.data_norm * (1.0 + promises.norm_rounding)

@@ -67,7 +67,7 @@ ESTIMATED = "by one Newton step: there are too many records to solve for each"
 FIRST_ORDER = "to first order: a change of this kind has no exact answer under a reweighting"
 SHAPE = "the covariance of the noise is a function of the records: what it tells comes on top"
 GOAL = "the noise scale is a function of the records: what it tells comes on top"
-UNREACHED = "another value has no minimiser that could be reached: nothing bounds what it tells"
+UNREACHED = "another value has no minimizer that could be reached: nothing bounds what it tells"
 TOGETHER = "a block of numbers, all of them moved together"
 ONE_VALUE = "all records have the same value"
 
@@ -763,7 +763,7 @@ def prior_ends(mean: float, sd: float) -> FloatArray:
 
 
 def averaged_information(points: FloatArray, sd: float) -> FloatArray:
-    """Squared speed of the minimiser, averaged over a prior, at its `prior_ends`.
+    """Squared speed of the minimizer, averaged over a prior, at its `prior_ends`.
 
     Shapes: ``points`` (b, 2 m, p), whitened; returns (b,).
     """

@@ -1,4 +1,4 @@
-"""Minimisation of a weighted, regularised empirical risk to round-off. Internal."""
+"""Minimization of a weighted, regularized empirical risk to round-off. Internal."""
 
 from skleak.solvers._erm import Minimum as Minimum
 from skleak.solvers._erm import SingularHessianError as SingularHessianError

@@ -8,7 +8,7 @@ from skleak.solvers._objective import FactorizedHessian, Objective, Point
 from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._typing import BoolArray, FloatArray
 
-# At a minimiser one more Newton step hardly moves any prediction. Where the infimum lies at
+# At a minimizer one more Newton step hardly moves any prediction. Where the infimum lies at
 # infinity (separable classes without a penalty) the gradient vanishes too, but each step still
 # moves predictions by about one.
 _LARGEST_LAST_STEP = 1e-2
@@ -20,20 +20,20 @@ _EXTRA_STEPS = 3
 
 @dataclass(frozen=True)
 class Minimum:
-    """Result of a minimisation.
+    """Result of a minimization.
 
     Parameters
     ----------
     coefficients : ndarray of shape (p,)
-        The minimiser, the intercept last.
+        The minimizer, the intercept last.
     inverse_hessian : ndarray of shape (p, p)
-        ``A = H^-1`` of the unnormalised Hessian there.
+        ``A = H^-1`` of the unnormalized Hessian there.
     gradient_norm : float
-        Norm of the gradient of the normalised objective.
+        Norm of the gradient of the normalized objective.
     n_iter : int
         Newton steps taken.
     converged : bool
-        Whether the gradient norm passed the tolerance (or rounding noise) at a finite minimiser.
+        Whether the gradient norm passed the tolerance (or rounding noise) at a finite minimizer.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Minimum:
 
 
 class SingularHessianError(ValueError):
-    """The objective has no unique minimiser.
+    """The objective has no unique minimizer.
 
     Examples
     --------
@@ -72,18 +72,18 @@ def minimize(
     max_iter: int = 100,
     tol: float = 1e-10,
 ) -> Minimum:
-    """Minimise to a gradient norm of ``tol``, or to rounding noise where that is larger.
+    """Minimize to a gradient norm of ``tol``, or to rounding noise where that is larger.
 
     Parameters
     ----------
     objective : Objective
-        What to minimise.
+        What to minimize.
     start : ndarray of shape (p,), default=None
         Where to start; by default the best lone intercept.
     max_iter : int, default=100
         Largest number of Newton steps.
     tol : float, default=1e-10
-        Gradient norm of the normalised objective at which to stop.
+        Gradient norm of the normalized objective at which to stop.
 
     Returns
     -------
@@ -143,14 +143,14 @@ def minimize(
 def is_minimum(
     norm: float | FloatArray, move: float | FloatArray, size: float | FloatArray, tol: float
 ) -> bool | BoolArray:
-    """Return True at a minimiser: no gradient, and no Newton step that moves a prediction.
+    """Return True at a minimizer: no gradient, and no Newton step that moves a prediction.
 
     Of one objective, or of many, of shape (b,).
 
     Parameters
     ----------
     norm : float or ndarray of shape (b,)
-        Norm of the gradient of the normalised objective.
+        Norm of the gradient of the normalized objective.
     move, size : float or ndarray of shape (b,)
         Largest change of a predictor by one more Newton step, and largest predictor.
     tol : float
@@ -169,7 +169,7 @@ def is_minimum(
 
 
 def is_settled(move: float | FloatArray, size: float | FloatArray) -> bool | BoolArray:
-    """Return True where even the Hessian before the last step is that of the minimiser.
+    """Return True where even the Hessian before the last step is that of the minimizer.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _factorize(objective: Objective, point: Point) -> FactorizedHessian:
     except SingularMatrixError as error:
         raise SingularHessianError(
             f"The Hessian of the training objective is singular at alpha={objective.alpha:g} "
-            f"({error}): the minimiser is not unique and leakage is not defined. Expected a "
+            f"({error}): the minimizer is not unique and leakage is not defined. Expected a "
             "positive definite Hessian; pass a larger `alpha`, or drop constant and collinear "
             "columns and set `fit_intercept=False` if a column is constant."
         ) from error

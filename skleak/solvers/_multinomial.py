@@ -1,8 +1,8 @@
-"""The regularised empirical risk of one linear predictor per class.
+"""The regularized empirical risk of one linear predictor per class.
 
 Parameters are the coefficients ``W`` of shape (K, d), class by class, and then the K intercepts.
 Adding the same vector to the parameters of every class changes no probability: only parameters
-that sum to zero over the classes are identified. With ``alpha > 0`` the penalised ones sum to zero
+that sum to zero over the classes are identified. With ``alpha > 0`` the penalized ones sum to zero
 at the minimum by themselves; the intercepts, and without a penalty all, are kept there.
 """
 
@@ -70,7 +70,7 @@ class MultinomialObjective(Objective):
     loss : SoftmaxLoss
         The loss.
     alpha : float
-        Strength of the penalty; intercepts are not penalised.
+        Strength of the penalty; intercepts are not penalized.
     fit_intercept : bool
         Whether the last K parameters are intercepts.
     sample_weight : ndarray of shape (n,)
@@ -188,7 +188,7 @@ class EdgeSums:
         return EdgeSums(edges, masses, self.mean, self.fit_intercept)
 
     def factor(self, ridge: float) -> "MultinomialHessian":
-        """Factorise the Hessian, whose penalty is ``ridge``."""
+        """Factorize the Hessian, whose penalty is ``ridge``."""
         n_classes, d = len(self.masses), len(self.mean)
         # The most frequent class: what is measured against a rare one is known badly.
         reference = int(np.argmax(self.masses))

@@ -48,7 +48,7 @@ class HessianSums(Protocol):
         """Return those of these records and others."""
 
     def factor(self, ridge: float) -> FactorizedHessian:
-        """Factorise the Hessian, whose penalty is ``ridge``."""
+        """Factorize the Hessian, whose penalty is ``ridge``."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class CurvatureSums:
         return CurvatureSums(gram, mean, total)
 
     def factor(self, ridge: float) -> "HessianFactor":
-        """Factorise the Hessian, whose penalty is ``ridge``."""
+        """Factorize the Hessian, whose penalty is ``ridge``."""
         if self.mean is not None and not self.total > 0.0:
             raise SingularMatrixError("no record has curvature")
         gram = self.gram.copy()
@@ -194,7 +194,7 @@ class Point:
 
     @property
     def hessian(self) -> FactorizedHessian:
-        """Factor of the unnormalised Hessian."""
+        """Factor of the unnormalized Hessian."""
         return self.sums.curvature.factor(self.objective.total * self.objective.alpha)
 
     @property
@@ -234,7 +234,7 @@ class Objective:
     loss : PointwiseLoss
         The loss.
     alpha : float
-        Strength of the penalty; the intercept is not penalised.
+        Strength of the penalty; the intercept is not penalized.
     fit_intercept : bool
         Whether the last parameter is an intercept.
     sample_weight : ndarray of shape (n,)
@@ -437,7 +437,7 @@ class Objective:
     def gradient_changes(
         self, w: FloatArray, steps: FloatArray, without: IntArray | None = None
     ) -> FloatArray:
-        """Compute changes of the unnormalised gradient over steps from ``w``, (b, p).
+        """Compute changes of the unnormalized gradient over steps from ``w``, (b, p).
 
         Where ``w`` is the minimizer, it is the gradient after the step. Rounding is relative to the
         steps, and not to the parameters, as in a difference of two gradients.
@@ -536,7 +536,7 @@ class Objective:
         return self.weights * self.loss.curvature(self.predictor(w))
 
     def hessian_diagonal(self, w: FloatArray) -> FloatArray:
-        """Diagonal of the unnormalised Hessian at ``w``, of shape (p,)."""
+        """Diagonal of the unnormalized Hessian at ``w``, of shape (p,)."""
         values = self._own_curvatures(w)
         blocks = Blocks.of(self.X, values, keep_sparse=True)
         diagonal = self._parameters(blocks.map_reduce(_squares, add), values)

@@ -177,7 +177,7 @@ def check_count(prior: object, n_values: int) -> int:
 
 
 def check_prior(prior: npt.ArrayLike | None, n_values: int) -> FloatArray:
-    """Validate a prior on the secret and normalise its round-off.
+    """Validate a prior on the secret and normalize its round-off.
 
     Shapes: ``prior`` (M,) or (n, M); returns (M,) or (n, M).
     """

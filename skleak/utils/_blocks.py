@@ -376,7 +376,7 @@ def _is_gone(client: Any, error: Exception) -> bool:
         lost = str(error).startswith("Missing dependency")
         return lost or type(error).__module__.partition(".")[0] == "distributed"
     closed = dask_module("distributed.comm.core").CommClosedError
-    # Results of a cluster that is there may be cancelled, too: that is another error.
+    # Results of a cluster that is there may be canceled, too: that is another error.
     return client.status != "running" or isinstance(error, closed | TimeoutError)
 
 

@@ -169,7 +169,7 @@ class ScaledCholesky:
 
     @classmethod
     def of(cls, matrix: FloatArray) -> "ScaledCholesky":
-        """Factorise.
+        """Factorize.
 
         Shapes: ``matrix`` (p, p).
         """

@@ -158,7 +158,7 @@ def test_inverses_are_monotone():
 def test_calibrated_noise_meets_its_target_by_brute_force(epsilon, delta):
     sensitivity = 0.37
     sigma = gaussian_noise_scale(sensitivity, epsilon=epsilon, delta=delta)
-    # Two neighbouring releases, and every half-line an adversary could bet on.
+    # Two neighboring releases, and every half-line an adversary could bet on.
     best = sensitivity / 2 + sigma**2 * epsilon / sensitivity
     t = best + sigma * np.linspace(-0.5, 0.5, 20_001)
     log_p, log_q = norm.logsf(t, sensitivity, sigma), norm.logsf(t, 0.0, sigma)

@@ -25,7 +25,7 @@ def test_value_is_that_of_the_formula_and_broadcasts():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.02, 0.3, 5.0])
-def test_replacing_one_record_never_moves_the_minimiser_further(rng, alpha):
+def test_replacing_one_record_never_moves_the_minimizer_further(rng, alpha):
     n, d, radius = 6, 3, 2.0
     bound = output_perturbation_sensitivity(1.0, radius, n, alpha)
     moves = []

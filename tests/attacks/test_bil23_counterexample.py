@@ -1,4 +1,4 @@
-"""[BIL23] section 3.3: a generalisation gap of zero, and an attack that is never wrong.
+"""[BIL23] section 3.3: a generalization gap of zero, and an attack that is never wrong.
 
 The learning rule rounds what it learns to even numbers, which are the same for every training set,
 and keeps the records in coefficients that no prediction depends on.

@@ -233,7 +233,7 @@ def test_posterior_is_that_of_bayes_and_no_criterion_beats_it(rng):
 @pytest.mark.parametrize(
     "learner",
     [KNeighborsClassifier(1), DecisionTreeClassifier(random_state=0)],
-    ids=["neighbours", "tree"],
+    ids=["neighbors", "tree"],
 )
 def test_records_learnt_by_heart_are_told(criterion, learner, make_table, make_pipe, rng):
     X, _ = make_table(n=300)

@@ -137,7 +137,7 @@ def test_models_trained_on_complements_are_left_out_together(rng):
 
 
 def test_weights_are_the_best_ones(rng):
-    """Against a general optimiser: logistic regression around (1, 0, ..., 0), none negative."""
+    """Against a general optimizer: logistic regression around (1, 0, ..., 0), none negative."""
     n = 400
     ratio, merit = rng.normal(size=n), np.round(rng.normal(size=n), 1)
     features = _features(ratio, merit, np.sort(merit))

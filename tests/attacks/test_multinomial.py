@@ -50,7 +50,7 @@ def test_encodings_equal_refits(trees, make_pipe, fit_intercept):
 
 
 def test_encodings_equal_those_of_refits_of_scikit_learn(trees, make_pipe):
-    # scikit-learn's model has the same minimiser, and is refitted for every candidate.
+    # scikit-learn's model has the same minimizer, and is refitted for every candidate.
     X, y = trees
     ours = make_pipe(PrivateLogisticRegression(0, alpha=0.05, fit_intercept=False))
     strength = 1.0 / (60 * 0.05)

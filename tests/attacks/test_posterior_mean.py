@@ -44,7 +44,7 @@ def problem(k):
 
 
 def encoded(attack, z):
-    """Parameters without noise at numbers (n_draws, n_targets), from the nodes by barycentres."""
+    """Parameters without noise at numbers (n_draws, n_targets), from the nodes by barycenters."""
     nodes, points = attack.values_, attack.encodings_
     signs = (-1.0) ** np.arange(nodes.shape[1]) * np.r_[0.5, np.ones(nodes.shape[1] - 2), 0.5]
     gaps = z[:, :, None] - nodes

@@ -1,4 +1,4 @@
-"""The generalised-linear reconstruction: exact without noise, efficient with it."""
+"""The generalized-linear reconstruction: exact without noise, efficient with it."""
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_own_record_does_not_enter(rng):
     changed = X.copy()
     changed[4] = [3.0, -5.0, 2.0]
     second = clone(first).fit(changed, y)
-    # A minimiser is known to the square root of round-off only.
+    # A minimizer is known to the square root of round-off only.
     np.testing.assert_allclose(first.predict(released), second.predict(released), rtol=1e-6)
 
 

@@ -57,7 +57,7 @@ def test_weights_are_those_of_the_bayes_rule(n_models, rng):
         np.testing.assert_allclose(found[i], expected, atol=0.1)
         left = np.diag(PRIOR - weights @ PRIOR[own])
         np.testing.assert_allclose(error[i], left, atol=0.05)
-    # The rule that minimises the error, and knows how large it is.
+    # The rule that minimizes the error, and knows how large it is.
     assert np.isclose(np.mean((found - means) ** 2), error.mean(), rtol=0.05)
     own = np.mean((observed - means)[seen[:, 1]] ** 2)
     assert np.mean((found - means)[seen[:, 1]] ** 2) < 0.9 * own

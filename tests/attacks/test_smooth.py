@@ -16,7 +16,7 @@ def test_interpolation_is_spectrally_accurate(rng):
     np.testing.assert_allclose(matrix @ far_pole, 1.0 / (9.0 + points**2), atol=1e-9)
 
 
-def test_maxima_agree_with_a_scalar_minimiser(rng):
+def test_maxima_agree_with_a_scalar_minimizer(rng):
     nodes = chebyshev_nodes(np.array([-1.0]), np.array([1.0]))[:, 0]
     bend, where = rng.uniform(0.5, 3.0, 20), rng.uniform(-0.8, 0.8, 20)
 

@@ -156,7 +156,7 @@ def test_records_of_categories(secrets, rng):
 
 
 def noiseless_ridge(X, y, alpha):
-    """Coefficients and an unpenalised intercept, from normal equations."""
+    """Coefficients and an unpenalized intercept, from normal equations."""
     A = np.column_stack([X, np.ones(len(y))])
     penalty = len(y) * alpha * np.diag(np.r_[np.ones(X.shape[1]), 0.0])
     return np.linalg.solve(A.T @ A + penalty, A.T @ y)
@@ -304,7 +304,7 @@ def test_noise_of_the_estimator(rng):
 
 MODELS = {
     "linear": (Ridge(alpha=0.2 * 18), PrivateLinearRegression(alpha=0.2)),
-    "unpenalised": (LinearRegression(), PrivateLinearRegression(alpha=0.0)),
+    "unpenalized": (LinearRegression(), PrivateLinearRegression(alpha=0.0)),
     "logistic": (
         LogisticRegression(C=1.0 / (0.2 * 18), tol=1e-10, max_iter=1000),
         PrivateLogisticRegression(alpha=0.2),

@@ -57,7 +57,7 @@ def twice(rng, n, p):
 
 
 def shifted(rng, n, p):
-    """As around the minimiser of other data."""
+    """As around the minimizer of other data."""
     return rng.normal(size=(n, p)) + np.linspace(-1.5, 1.5, p)
 
 

@@ -347,7 +347,7 @@ def test_distances_of_values_of_whole_records_are_those_of_refits(rng):
 
 
 @pytest.mark.slow
-def test_a_value_without_a_minimiser_is_told_for_sure(rng):
+def test_a_value_without_a_minimizer_is_told_for_sure(rng):
     X = np.column_stack([rng.normal(size=30), np.arange(30) == 4])
     y = rng.normal(size=30)
     model = PrivateLinearRegression(1.0, alpha=0.0)

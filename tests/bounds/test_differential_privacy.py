@@ -11,7 +11,7 @@ from skleak.channels import GaussianChannel
 
 
 def best_mechanism(epsilon, delta, prior):
-    """Largest success over all (epsilon, delta)-DP tables P(guess | secret): a linear programme.
+    """Largest success over all (epsilon, delta)-DP tables P(guess | secret): a linear program.
 
     Variables are the table, then one slack ``max(P_m(y) - e^epsilon P_l(y), 0)`` per m, l, y; the
     slacks of a pair sum to at most delta, which is the definition over all events at once.
@@ -49,7 +49,7 @@ def test_dp_is_the_best_mechanism_there_is(size, rng):
         assert found == pytest.approx(best_mechanism(epsilon, delta, prior), abs=1e-8)
 
 
-def test_dp_is_attained_by_randomised_response():
+def test_dp_is_attained_by_randomized_response():
     for size in (2, 5, 100):
         for epsilon in (0.0, 0.1, 1.0, 6.0):
             success = np.exp(epsilon) / (np.exp(epsilon) + size - 1)

@@ -72,7 +72,7 @@ def randomized_response(size, flip):
 
 
 @pytest.mark.parametrize("size", [2, 3, 10, 100])
-def test_fano_is_attained_by_randomised_response(size):
+def test_fano_is_attained_by_randomized_response(size):
     for flip in (0.05, 0.5, 0.99):
         table = randomized_response(size, flip)
         information = (table[0] * np.log(table[0] * size)).sum()

@@ -33,7 +33,7 @@ def test_published_value_for_ten_values():
     assert reconstruction_robustness_advantage(orders, orders, 10) < published - 0.01
 
 
-def test_looser_than_generalised_fano_for_uniform_priors(rng):
+def test_looser_than_generalized_fano_for_uniform_priors(rng):
     for size in (2, 10, 10**10):
         order, epsilon = rng.uniform(1.01, 20.0, 50), rng.uniform(0.0, 3.0, 50)
         looser = reconstruction_robustness_advantage(epsilon, order[0], size)

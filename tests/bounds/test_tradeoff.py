@@ -91,7 +91,7 @@ def test_never_below_simulated_bayes(rng):
 
 
 @pytest.mark.slow
-def test_any_centre_is_valid_and_the_optimised_one_is_best(rng):
+def test_any_centre_is_valid_and_the_optimized_one_is_best(rng):
     encodings, prior = rng.standard_normal((5, 3)), rng.dirichlet(3 * np.ones(5))
     bayes, error = bayes_by_sampling(encodings, prior, rng)
     best = tradeoff_advantage(encodings, 1.0, prior, refine=False)

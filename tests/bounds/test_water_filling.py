@@ -8,7 +8,7 @@ from skleak.bounds.priors import advantage_to_success, water_filling
 
 
 def primal(distances, prior):
-    """The same maximum by a general optimiser over the regions' masses."""
+    """The same maximum by a general optimizer over the regions' masses."""
 
     def loss(logits):
         kappa = softmax(logits)
@@ -20,7 +20,7 @@ def primal(distances, prior):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3, 6])
-def test_agrees_with_a_general_optimiser(size, rng):
+def test_agrees_with_a_general_optimizer(size, rng):
     for _ in range(15):
         prior = rng.dirichlet(2.0 * np.ones(size))
         distances = rng.gamma(2.0, 0.7, size)

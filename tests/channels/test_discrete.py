@@ -1,4 +1,4 @@
-"""Tables and randomised response: by hand, against each other, and at the limits."""
+"""Tables and randomized response: by hand, against each other, and at the limits."""
 
 import numpy as np
 import pytest

@@ -27,7 +27,7 @@ def _random(rng, n_values, d, gap=1.0):
 
 
 def _low_rank(rng, n_values, d, normalized):
-    """As with the squared loss: ``C_m`` the inverse of ``H + x_m x_m^T``, perhaps normalised."""
+    """As with the squared loss: ``C_m`` the inverse of ``H + x_m x_m^T``, perhaps normalized."""
     X = rng.normal(size=(3 * d, d))
     rest, records = X.T @ X, 1.5 * rng.normal(size=(n_values, d))
     hessians = rest + records[:, :, None] * records[:, None, :]

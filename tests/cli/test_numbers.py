@@ -19,7 +19,7 @@ def table(tmp_path):
 def removed_by_hand(frame, noise, alpha, n_releases, rng):
     """Share of the squared error that an attack removes which is written from Bayes' rule alone.
 
-    Ridge regression by hand of pulse on standardised height, refitted for every height that a
+    Ridge regression by hand of pulse on standardized height, refitted for every height that a
     person might have; the adversary knows all others, and their mean and spread.
     """
     x, y = frame["height"].to_numpy(), frame["pulse"].to_numpy()

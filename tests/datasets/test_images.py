@@ -79,7 +79,7 @@ class TestSmall:
         np.testing.assert_array_equal(bunch.data, arrays["train"][0])
         assert len(set(bunch.class_names)) == 10
         assert "Source: https://" in bunch.DESCR
-        assert "Licence: " in bunch.DESCR
+        assert "License: " in bunch.DESCR
 
     def test_wrong_file(self, fetch, small, request):
         home, _ = request.getfixturevalue(small)

@@ -262,7 +262,7 @@ class TestReal:
 
     @pytest.mark.slow
     def test_digits_are_recognisable(self, real):
-        """The movement tells the digit of writers never seen: 1-nearest neighbour, 97 percent."""
+        """The movement tells the digit of writers never seen: 1-nearest neighbor, 97 percent."""
         path = real.data[[*X_NAMES, *Y_NAMES]].to_numpy()
         train, test = path[:7494], path[7494:]
         distances = (train**2).sum(axis=1) - 2.0 * test @ train.T

@@ -88,7 +88,7 @@ class Problem:
         return w
 
     def moved(self, i, j, change, copies):
-        """Minimiser after ``copies`` of record i moved by ``change`` in column j (the last: y)."""
+        """Minimizer after ``copies`` of record i moved by ``change`` in column j (the last: y)."""
         X, y = np.vstack([self.X, self.X[i]]), np.append(self.y, self.y[i])
         s, omega = np.append(self.s, copies), np.append(self.omega, self.omega[i])
         s[i] -= copies
@@ -104,7 +104,7 @@ class Problem:
         return self.minimum.coefficients
 
     def central_jacobian(self, i, copies=1.0, step=1e-3):
-        """d(minimiser)/d(record i, target) by extrapolated central differences of re-solves.
+        """d(minimizer)/d(record i, target) by extrapolated central differences of re-solves.
 
         A step moves no predictor by more than ``step`` and no column by more than that share of
         its standard deviation.
@@ -257,7 +257,7 @@ class MultinomialProblem:
         return W.ravel()
 
     def moved(self, i, change, copies):
-        """Minimiser after ``copies`` of record i moved by ``change`` in [x, label]."""
+        """Minimizer after ``copies`` of record i moved by ``change`` in [x, label]."""
         d = self.X.shape[1]
         s = np.append(self.s, copies)
         s[i] -= copies

@@ -1,4 +1,4 @@
-"""How far a minimiser moves when a record is added, against fits with it."""
+"""How far a minimizer moves when a record is added, against fits with it."""
 
 import numpy as np
 import pytest

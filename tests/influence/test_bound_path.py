@@ -57,7 +57,7 @@ def test_ends_where_there_are_no_such_weights():
     assert losses.std() / losses.mean() == pytest.approx(min(history), rel=1e-6)
 
 
-def test_turns_back_from_weights_without_a_minimiser():
+def test_turns_back_from_weights_without_a_minimizer():
     # Hardly a penalty, and weights that leave almost separable records.
     X, y = heavy_tailed("logistic", 17)
     model = model_of("logistic", 1e-5, reweighting__features=[0]).fit(X, y)

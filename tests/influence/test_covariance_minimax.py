@@ -1,4 +1,4 @@
-"""The shape that minimises the largest leakage: certificates, dense values, brute force."""
+"""The shape that minimizes the largest leakage: certificates, dense values, brute force."""
 
 from dataclasses import replace
 

@@ -93,7 +93,7 @@ def test_attack_on_noise_shaped_by_the_curvature(make_problem, rng, kind):
     n = 5000
     secrets = np.stack([rng.choice(3, size=n, p=row) for row in prior])
     releases = channel.sample(secrets, random_state=rng)
-    # Vectorised over releases and records at once.
+    # Vectorized over releases and records at once.
     posterior = channel.posterior(releases, prior)
     assert posterior.shape == (4, n, 3)
     right = np.mean(posterior.argmax(axis=2) == secrets, axis=1)

@@ -38,7 +38,7 @@ def curvature_losses(state, *arguments):
 
 
 def _fitted(problem, start, normalized):
-    """Minimiser and covariance, from the definitions alone."""
+    """Minimizer and covariance, from the definitions alone."""
     w = problem.resolve(start)
     x = np.column_stack([problem.X, np.ones(len(problem.y))])
     x = x if problem.fit_intercept else problem.X
@@ -63,7 +63,7 @@ def _moved(problem, start, i, j, change, normalized):
 
 
 def _differences(problem, i, normalized=True, h=2e-3):
-    """Minimiser, covariance and their derivatives, by extrapolated central differences."""
+    """Minimizer, covariance and their derivatives, by extrapolated central differences."""
     start = problem.start
     w, C = _fitted(problem, start, normalized)
     dw, dC = [], []
@@ -163,7 +163,7 @@ def test_the_information_is_the_variance_of_the_score(make_problem, rng, kind, n
     assert np.trace(term) * problem.omega[i] ** 2 > 10.0 * error.max()
 
 
-def test_closed_form_of_the_squared_loss_before_normalisation(make_problem):
+def test_closed_form_of_the_squared_loss_before_normalization(make_problem):
     problem = make_problem("squared", n=20, d=4)
     state = _state(problem)
     second = _second_before_normalization(state, problem.X, problem.y, Columns())
@@ -237,7 +237,7 @@ def test_columns_far_from_zero(make_problem, rng, kind):
         _second_before_normalization(_state(each), each.X, each.y, columns)
         for each in (moved, problem)
     )
-    # Without the normalisation an intercept takes up any shift of the columns.
+    # Without the normalization an intercept takes up any shift of the columns.
     assert_allclose(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
 
 

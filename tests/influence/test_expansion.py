@@ -1,4 +1,4 @@
-"""Encodings by third derivatives: the same minimisers, with fewer passes over the data."""
+"""Encodings by third derivatives: the same minimizers, with fewer passes over the data."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from skleak.linear_model import PrivateLogisticRegression, PrivatePoissonRegress
 
 
 @pytest.mark.parametrize("estimator", [PrivateLogisticRegression, PrivatePoissonRegressor])
-def test_same_minimisers_in_fewer_passes(estimator, rng, monkeypatch):
+def test_same_minimizers_in_fewer_passes(estimator, rng, monkeypatch):
     n, rows = 1500, np.arange(30)
     X = rng.normal(size=(n, 4))
     X[:, 0] = rng.integers(0, 3, n)

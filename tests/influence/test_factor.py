@@ -29,7 +29,7 @@ def _check(problem, records=(0, 3), copies=1.0, step=1e-3, rtol=1e-6):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("weighted", mostly_slow([True, False], 0))
-def test_jacobian_is_the_derivative_of_the_minimiser(make_problem, kind, fit_intercept, weighted):
+def test_jacobian_is_the_derivative_of_the_minimizer(make_problem, kind, fit_intercept, weighted):
     _check(make_problem(kind, fit_intercept=fit_intercept, weighted=weighted))
 
 

@@ -48,7 +48,7 @@ def _shape(hessian, moments):
 
 
 def _fitted(problem, start):
-    """Minimiser and shape, from the definitions alone."""
+    """Minimizer and shape, from the definitions alone."""
     w = problem.resolve(start)
     d = problem.X.shape[1]
     x = np.column_stack([problem.X, np.ones(len(problem.y))])

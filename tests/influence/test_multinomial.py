@@ -39,7 +39,7 @@ def _check_derivative(problem, records=(0, 9), copies=1.0, rtol=1e-6):
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("weighted", mostly_slow([True, False], 0))
 @pytest.mark.parametrize("n_classes", mostly_slow([2, 3, 5], 1))
-def test_jacobian_is_the_derivative_of_the_minimiser(
+def test_jacobian_is_the_derivative_of_the_minimizer(
     make_multinomial, fit_intercept, weighted, n_classes
 ):
     _check_derivative(

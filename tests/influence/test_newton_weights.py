@@ -231,7 +231,7 @@ def test_weak_penalties_and_heavy_tails(kind, block, seed):
     assert_array_equal(result.reweights[s == 0.0], 1.0)
     losses, factor = refits.measure(result.reweights)
     assert spread_of(losses, s) <= 2e-10
-    # The coefficients are the minimiser under the weights, and no approximation of it.
+    # The coefficients are the minimizer under the weights, and no approximation of it.
     reweighted = objective.reweighted(result.reweights)
     gradient = reweighted.at(result.state.coefficients).gradient
     assert np.linalg.norm(gradient) <= 1e-12 * max(1.0, np.abs(objective.y).max())

@@ -226,7 +226,7 @@ def test_where_nothing_leaks_nothing_moves(reweighting, rng):
 
 
 @pytest.mark.parametrize("reweighting", RULES)
-def test_the_linearised_system(reweighting, rng):
+def test_the_linearized_system(reweighting, rng):
     """Its matrix against differences of its residuals, with and without a record replaced."""
     X, y, weights = make_data(PrivatePoissonRegressor, rng, n=30)
     model = loose(PrivatePoissonRegressor, X, y, weights, reweighting=reweighting)

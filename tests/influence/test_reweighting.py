@@ -1,4 +1,4 @@
-"""The fixed point of IRFIL: what it equalises, how fast, and what it does when it cannot."""
+"""The fixed point of IRFIL: what it equalizes, how fast, and what it does when it cannot."""
 
 import numpy as np
 import pytest

@@ -12,7 +12,7 @@ ALPHA = 2.0**-16
 
 
 def _exact_fit(X, y, weights):
-    """Minimiser in rational numbers, without an intercept."""
+    """Minimizer in rational numbers, without an intercept."""
     rows = [[Fraction(float(v)) for v in row] for row in X]
     y, s = ([Fraction(float(v)) for v in values] for values in (y, weights))
     d, penalty = X.shape[1], sum(s) * Fraction(ALPHA)

@@ -63,7 +63,7 @@ def _records(kind, rng, n=25, d=3):
 
 
 def _refit(model, state, row, column, step, copies):
-    """Minimiser of the whole algorithm after some copies of one record moved."""
+    """Minimizer of the whole algorithm after some copies of one record moved."""
     old = state.objective
     X, y = np.vstack([old.X, old.X[row]]), np.append(old.y, old.y[row])
     weights = np.append(old.sample_weight, copies)

@@ -1,4 +1,4 @@
-"""Total leakage on IWPC: what the reweighting of [FIL21] leaks beyond what it equalises."""
+"""Total leakage on IWPC: what the reweighting of [FIL21] leaks beyond what it equalizes."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Attacks on refits: values with which no minimiser is reached must never look harmless."""
+"""Attacks on refits: values with which no minimizer is reached must never look harmless."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ def model():
     return NO_PENALTY(0.1).fit(X, Y)
 
 
-def test_encodings_without_a_minimiser_are_not_a_number(model):
+def test_encodings_without_a_minimizer_are_not_a_number(model):
     state = model._confidential_state()
     objective = state.objective.with_record(0, np.array([1.0]))
     stopped = minimize(objective)
@@ -48,7 +48,7 @@ def test_encodings_without_a_minimiser_are_not_a_number(model):
 
 
 @unheard
-def test_distances_without_a_minimiser_are_infinite(model):
+def test_distances_without_a_minimizer_are_infinite(model):
     state, rows = model._confidential_state(), np.arange(20)
     lost = np.isin(rows, (0, 10))
     for columns, values in ((np.array([0]), VALUES), (None, np.array([[0.0], [1.0]]))):
@@ -61,7 +61,7 @@ def test_distances_without_a_minimiser_are_infinite(model):
 
 
 @unheard
-def test_bounds_without_a_minimiser_are_infinite(model):
+def test_bounds_without_a_minimizer_are_infinite(model):
     state, rows = model._confidential_state(), np.arange(20)
     attribute = np.array([0]), VALUES
     low, high = distance_brackets(state, rows, attribute, attribute, np.ones(20))
@@ -82,7 +82,7 @@ def test_what_needs_the_encodings_is_withheld(model):
 @unheard
 @pytest.mark.parametrize("few", [1, 3])
 def test_a_search_that_is_cut_short_gives_no_number(few, rng, monkeypatch):
-    """Whatever stops the search: where it stopped is nearer than the minimiser."""
+    """Whatever stops the search: where it stopped is nearer than the minimizer."""
     X = rng.normal(size=(60, 2))
     y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
     fitted = PrivateLogisticRegression(0.1, alpha=1e-4, random_state=0).fit(X, y)
@@ -101,7 +101,7 @@ def test_a_search_that_is_cut_short_gives_no_number(few, rng, monkeypatch):
 @pytest.mark.parametrize(
     "estimator", mostly_slow([PrivateLogisticRegression, PrivatePoissonRegressor], 1)
 )
-def test_many_at_once_are_minimised_like_each_alone(estimator, fit_intercept, rng):
+def test_many_at_once_are_minimized_like_each_alone(estimator, fit_intercept, rng):
     """Also with columns far from zero and of very different units, and records of a weight."""
     X = rng.normal(size=(50, 3)) * [1e-3, 1.0, 1e3] + [0.0, 30.0, 0.0]
     predictor = X @ [1e3, 0.1, 1e-3] - 3.0

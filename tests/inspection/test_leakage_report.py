@@ -136,7 +136,7 @@ def test_labels_that_are_unknown_or_occur_twice(clinic):
     for form in (twice.to_html(), twice.to_text(full=True), twice.to_json()):
         assert "a" in form
     for wrong in ("nobody", 3, ("a", "b"), [1]):
-        with pytest.raises(KeyError, match="No record is labelled"):
+        with pytest.raises(KeyError, match="No record is labeled"):
             report.person(wrong)
 
 

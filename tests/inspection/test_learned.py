@@ -220,7 +220,7 @@ def test_what_has_no_closed_form_is_refitted(untied):
     assert cells["likeliest"]["note"].str.contains("refits of the pipeline").all()
     assert cells["ends"]["note"].str.contains("refits of the pipeline").all()
     assert cells["several"]["note"].str.contains("refits of the pipeline").all()
-    # Of two standardised columns the components are as long in both: rounding flips their signs.
+    # Of two standardized columns the components are as long in both: rounding flips their signs.
     both = X[["bmi", "bp"]]
     steps = StandardScaler(), PCA(2), PrivateLinearRegression(0.1)
     torn = attribute_leakage(

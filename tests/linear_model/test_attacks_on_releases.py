@@ -1,4 +1,4 @@
-"""Attacks by whoever sees releases alone: neighbours, refits, forks, notebooks."""
+"""Attacks by whoever sees releases alone: neighbors, refits, forks, notebooks."""
 
 import copy
 import os
@@ -25,7 +25,7 @@ def _records(rng, n=40):
 
 
 def _all_but_parameters(model):
-    """What an attacker compares between neighbours: all but noisy parameters, to the last bit."""
+    """What an attacker compares between neighbors: all but noisy parameters, to the last bit."""
     released = pickle.loads(pickle.dumps(model.release()))
     released.coef_ = np.zeros_like(released.coef_)
     released.intercept_ = np.zeros_like(released.intercept_)
@@ -45,7 +45,7 @@ FORMS = {
 @every("form", FORMS)
 @every("noise", [0.3, GaussianDP(1.0), EpsilonDelta(1.0, 1e-6)])
 @every("classes", [["ill", "well"], ["ill", "well", "unknown"]])
-def test_neighbours_differ_in_nothing_else(form, noise, classes, rng):
+def test_neighbors_differ_in_nothing_else(form, noise, classes, rng):
     """One row is replaced by zeros, by one at the promised norm, and the label of its own."""
     X, y = _records(rng)
     y = np.array(["ill", "well"])[y]

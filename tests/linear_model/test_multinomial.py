@@ -216,7 +216,7 @@ def test_epsilon_and_why_there_is_none(unit_rows):
     assert gaussian_delta(guarantee.mu, epsilon=1.0) <= 1e-5 * (1.0 + 1e-9)
     free = PrivateLogisticRegression(0.1, data_norm=1.0).fit(X, y).leakage_report()
     assert not free.differential_privacy.holds
-    assert "intercept is not penalised" in free.differential_privacy.reasons[0]
+    assert "intercept is not penalized" in free.differential_privacy.reasons[0]
     assert "softmax" not in " ".join(free.differential_privacy.reasons)
     with pytest.raises(ValueError, match="No differential-privacy guarantee"):
         PrivateLogisticRegression(GaussianDP(1.0)).fit(X, y)

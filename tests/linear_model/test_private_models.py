@@ -22,7 +22,7 @@ from skleak.linear_model import (
 
 
 def _of_scikit_learn(model, total):
-    """The estimator of scikit-learn with the same minimiser."""
+    """The estimator of scikit-learn with the same minimizer."""
     alpha, intercept = model.alpha, model.fit_intercept
     if isinstance(model, PrivateLinearRegression):
         return Ridge(total * alpha, fit_intercept=intercept, solver="cholesky")
@@ -112,7 +112,7 @@ def test_fitted_attributes(estimator_class, data):
     assert np.all(model.fisher_information_loss_ <= sums * (1 + 1e-12))
 
 
-def test_leakage_is_that_of_the_exact_minimiser_over_the_noise(estimator_class, data):
+def test_leakage_is_that_of_the_exact_minimizer_over_the_noise(estimator_class, data):
     small, large = (estimator_class(s).fit(data.X, data.y) for s in (0.01, 0.5))
     for name in ("fisher_information_loss_", "diagonal_fisher_information_loss_"):
         assert_allclose(getattr(small, name), 50.0 * getattr(large, name), rtol=1e-12)
@@ -250,7 +250,7 @@ def test_one_step_is_enough_for_the_squared_loss(numbers):
 
 def test_separable_classes_without_a_penalty_warn(rng):
     X = rng.normal(size=(30, 2))
-    with pytest.warns(ConvergenceWarning, match="separable data have no finite minimiser"):
+    with pytest.warns(ConvergenceWarning, match="separable data have no finite minimizer"):
         PrivateLogisticRegression(0.1, alpha=0).fit(X, X[:, 0] > 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -261,7 +261,7 @@ def test_collinear_and_constant_columns_with_a_penalty(estimator_class, data):
     X = np.column_stack([data.X, data.X[:, 0] - data.X[:, 1], np.full(60, 7.0), np.zeros(60)])
     model = estimator_class(0, alpha=1e-3).fit(X, data.y)
     assert_allclose(np.ravel(model.coef_)[-1], 0.0)
-    # An intercept does the work of a constant column, which is penalised.
+    # An intercept does the work of a constant column, which is penalized.
     assert_allclose(np.ravel(model.coef_)[-2], 0.0, atol=1e-10)
     losses = estimator_class(0.1, alpha=1e-3).fit(X, data.y).fisher_information_loss_
     assert np.all(np.isfinite(losses))

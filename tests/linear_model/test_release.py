@@ -279,7 +279,7 @@ def test_a_release_says_that_its_step_grew(numbers):
 
 @pytest.mark.parametrize("reweighting", mostly_slow([None, "irfil"]))
 @pytest.mark.parametrize("covariance", mostly_slow(["isotropic", "curvature", "minimax"]))
-def test_neighbours_differ_in_the_parameters_alone(make_data, rng, covariance, reweighting):
+def test_neighbors_differ_in_the_parameters_alone(make_data, rng, covariance, reweighting):
     """The attack: read one record's entry off anything in a release but the noisy parameters."""
     if reweighting is not None and covariance != "isotropic":
         return
@@ -301,7 +301,7 @@ def test_neighbours_differ_in_the_parameters_alone(make_data, rng, covariance, r
 
 @pytest.mark.slow
 def test_classes_are_public_only_by_statement(classes):
-    # Neighbours that differ in one label: without `classes` everybody sees it.
+    # Neighbors that differ in one label: without `classes` everybody sees it.
     X, y = classes.X, np.array(["well"] * 59 + ["ill"])
     options = {"alpha": 0.1, "fit_intercept": False}
     with pytest.raises(ValueError, match="needs two classes"):

@@ -19,7 +19,7 @@ from skleak.mechanisms import release_on_grid
 from skleak.mechanisms.grids import Grid
 
 N_LAYERS = 256
-# Neighbours of y - c, and of t / sigma, that are tried.
+# Neighbors of y - c, and of t / sigma, that are tried.
 REACH_SUM, REACH_PRODUCT = 4, 2
 LEVEL = 1e-6
 NOISE_SCALES = [0.01, 0.1, 1.0, 10.0, 100.0]

@@ -32,7 +32,7 @@ class TestGrid:
         assert Fraction(grid.step) == Fraction(2) ** grid.exponent
 
     @pytest.mark.parametrize("exponent", [-500, -3, 0, 7])
-    def test_powers_of_two_and_their_neighbours(self, exponent):
+    def test_powers_of_two_and_their_neighbors(self, exponent):
         scale = 2.0**exponent
         assert Grid.for_noise(scale).exponent == exponent - 30
         assert Grid.for_noise(np.nextafter(scale, np.inf)).exponent == exponent - 30

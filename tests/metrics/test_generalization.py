@@ -1,4 +1,4 @@
-"""The generalisation gap: losses by hand, intervals, coverage."""
+"""The generalization gap: losses by hand, intervals, coverage."""
 
 import numpy as np
 import pandas as pd

@@ -132,7 +132,7 @@ def test_information_equals_central_differences():
 
 
 def test_the_limits_of_vanishing_gradients_and_records():
-    """No residual, no record: what the neighbours at 1e-7 have, and never NaN."""
+    """No residual, no record: what the neighbors at 1e-7 have, and never NaN."""
     for loss, k, intercept in ((SquaredLoss(), 1, True), (SquaredLoss(), 1, False)):
         gradients, X, _ = _problem(loss, k, 4, intercept, 3)
         X[0] = 0.0

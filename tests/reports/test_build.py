@@ -477,7 +477,7 @@ def test_the_guarantee_and_its_numbers(bounded):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_no_replacement_moves_the_minimiser_by_more(bounded, rng, weighted):
+def test_no_replacement_moves_the_minimizer_by_more(bounded, rng, weighted):
     X, y = bounded
     weights = rng.integers(1, 6, size=50).astype(float) if weighted else np.ones(50)
     model = PrivateLogisticRegression(0.3, **PROMISES).fit(X, y, sample_weight=weights)
@@ -504,7 +504,7 @@ def test_no_replacement_moves_the_minimiser_by_more(bounded, rng, weighted):
         (PrivateLinearRegression, {}, "the squared loss has no bounded derivative"),
         (PrivatePoissonRegressor, {}, "the poisson loss has no bounded derivative"),
         (PrivateLogisticRegression, {"data_norm": None}, "no bound on the norm of a record"),
-        (PrivateLogisticRegression, {"fit_intercept": True}, "the intercept is not penalised"),
+        (PrivateLogisticRegression, {"fit_intercept": True}, "the intercept is not penalized"),
         (PrivateLogisticRegression, {"alpha": 0.0}, "there is no penalty (`alpha=0`)"),
         (PrivateLogisticRegression, {"reweighting": "irfil"}, "the reweighting makes every record"),
         (PrivateLogisticRegression, {"reweighting": "total"}, "the reweighting makes every record"),
@@ -567,7 +567,7 @@ def test_a_guarantee_about_sparse_records(bounded):
     assert isinstance(guarantee, DifferentialPrivacy)
 
 
-def test_no_guarantee_without_a_minimiser(rng):
+def test_no_guarantee_without_a_minimizer(rng):
     X = rng.normal(size=(60, 3))
     X /= np.linalg.norm(X, axis=1, keepdims=True) * 1.001
     y = X[:, 0] + 0.2 * rng.normal(size=60) > 0
@@ -576,7 +576,7 @@ def test_no_guarantee_without_a_minimiser(rng):
         stopped = PrivateLogisticRegression(max_iter=1, **params).fit(X, y)
     guarantee = stopped.leakage_report().differential_privacy
     assert not guarantee.holds
-    assert any("did not reach the minimiser" in reason for reason in guarantee.reasons)
+    assert any("did not reach the minimizer" in reason for reason in guarantee.reasons)
     report = stopped.leakage_report()
     assert report.facts["state"] == "not_converged"
     assert not report.dataset["converged"]
@@ -591,7 +591,7 @@ def test_no_guarantee_without_a_minimiser(rng):
     for per in ("record", "feature", "dataset"):
         assert np.isnan(stopped.fisher_information_loss(per=per)).all()
     assert stopped.fisher_information_loss(per="group", groups=y).isna().all()
-    with pytest.raises(NoGuaranteeError, match="did not reach the minimiser"):
+    with pytest.raises(NoGuaranteeError, match="did not reach the minimizer"):
         stopped.release(require_guarantee=True)
     with (
         pytest.raises(ValueError, match="The fit did not converge, and a noise goal needs"),

@@ -92,7 +92,7 @@ def test_what_cannot_be_computed_is_not_warned_of(people, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_count_that_has_no_minimiser_is_bounded_by_nothing(rng):
+def test_a_count_that_has_no_minimizer_is_bounded_by_nothing(rng):
     # Two counts: the normal prior of one of them reaches where the total is below zero.
     X = rng.normal(size=(2, 2))
     model = PrivatePoissonRegressor(0.1, alpha=0.1).fit(X, [0, 1])
@@ -102,6 +102,6 @@ def test_a_count_that_has_no_minimiser_is_bounded_by_nothing(rng):
         many.fit(rng.normal(size=(50, 2)), rng.poisson(5.0, 50))
         removed = many.leakage_report().features.loc["(target)", "share_removed"]
         assert removed == 1.0 if noise == 0.0 else 0.0 < removed < 1.0
-    # Minimised anew, such counts have no minimiser indeed.
+    # Minimized anew, such counts have no minimizer indeed.
     with pytest.raises(SingularHessianError), np.errstate(invalid="ignore"):
         minimize(replace(model._state.objective, y=np.array([-1.4, 1.0])))

@@ -1,4 +1,4 @@
-"""The minimiser for several classes against SciPy's and scikit-learn's, and where there is none."""
+"""The minimizer for several classes against SciPy's and scikit-learn's, and where there is none."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -211,14 +211,14 @@ def test_a_constant_column_is_not_noise(rng):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_no_unique_minimiser(rng, fit_intercept):
+def test_no_unique_minimizer(rng, fit_intercept):
     X = rng.normal(size=(80, 3))
     X[:, 2] = X[:, 0] - X[:, 1]
     with pytest.raises(SingularHessianError, match=r"singular at alpha=0 .*larger `alpha`"):
         minimize(_objective(rng, X=X, alpha=0.0, fit_intercept=fit_intercept))
 
 
-def test_separable_classes_without_a_penalty_have_no_minimiser(rng):
+def test_separable_classes_without_a_penalty_have_no_minimizer(rng):
     X = np.repeat(10.0 * np.eye(3), 10, axis=0) + 0.1 * rng.normal(size=(30, 3))
     one, y = np.ones(30), np.repeat([0.0, 1.0, 2.0], 10)
     objective = MultinomialObjective(X, y, SoftmaxLoss(), 0.0, True, one, one, 3)

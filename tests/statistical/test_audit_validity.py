@@ -54,5 +54,5 @@ def test_no_bound_is_exceeded(rng):
         spread = np.sqrt(max(white["bayes"] * (1 - white["bayes"]), 1e-4) / white["n_games"])
         gaps.append((white["success"] - white["bayes"]) / spread)
     assert not alarms
-    # The white box reaches the bound: its mean standardised distance is that of chance.
+    # The white box reaches the bound: its mean standardized distance is that of chance.
     assert abs(np.mean(gaps)) < 4.5 / np.sqrt(N_AUDITS)

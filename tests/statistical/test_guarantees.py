@@ -1,4 +1,4 @@
-"""Guarantees as they are sold: neighbouring raw tables through whole pipelines, none beyond mu."""
+"""Guarantees as they are sold: neighboring raw tables through whole pipelines, none beyond mu."""
 
 import numpy as np
 import pandas as pd
@@ -67,7 +67,7 @@ def fitted(X, y, weights, norm, noise_scale, options):
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_no_neighbour_of_five_hundred_moves_a_release_by_more_than_is_stated(rng):
+def test_no_neighbor_of_five_hundred_moves_a_release_by_more_than_is_stated(rng):
     closest = 0.0
     for _ in range(100):
         X, y, labels, weights, norm, options = drawn_case(rng)

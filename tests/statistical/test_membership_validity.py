@@ -95,12 +95,12 @@ def random_kernel(rng, losses, n):
     """P(model | training set) of shape (k,) * n + (m,), and the loss it learns from."""
     k, m = losses.shape
     totals = sum(losses[axis] for axis in np.ix_(*[np.arange(k)] * n))
-    kind = rng.choice(["any", "gibbs", "minimiser", "ignores the data"])
+    kind = rng.choice(["any", "gibbs", "minimizer", "ignores the data"])
     if kind == "any":
         return rng.dirichlet(np.full(m, 10.0 ** rng.uniform(-1, 1)), size=(k,) * n)
     if kind == "gibbs":
         weights = np.exp(-(10.0 ** rng.uniform(-1, 1)) * totals)
-    elif kind == "minimiser":
+    elif kind == "minimizer":
         weights = (totals == totals.min(axis=-1, keepdims=True)).astype(float)
     else:
         weights = np.broadcast_to(rng.random(m) + 0.1, totals.shape)
@@ -206,7 +206,7 @@ def test_no_rule_at_all_beats_the_sum(rng):
 
 
 @pytest.mark.parametrize("k, n", [(2, 1), (2, 3), (3, 2), (5, 1)])
-def test_randomised_response(k, n, rng):
+def test_randomized_response(k, n, rng):
     """Every record is answered at random: pure differential privacy, exact for n = 1."""
     for _ in range(N_PROBLEMS // 4):
         epsilon, delta = 10.0 ** rng.uniform(-2, 1), rng.choice([0.0, rng.uniform(0.0, 0.3)])
@@ -231,7 +231,7 @@ def test_randomised_response(k, n, rng):
 
 
 def test_the_ceiling_of_differential_privacy_is_reached():
-    """One record, known to be one of two, against a fixed other: randomised response."""
+    """One record, known to be one of two, against a fixed other: randomized response."""
     for epsilon in (0.1, 1.0, 3.0):
         for delta in (0.0, 0.05):
             truth = (1.0 - delta) * np.exp(epsilon) / (1.0 + np.exp(epsilon))

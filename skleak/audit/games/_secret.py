@@ -582,7 +582,7 @@ _SEEN = 8
 def value_distances(subject: SecretSubject, state: FitState, table: Any) -> dict[str, FloatArray]:
     """Largest distance at unit noise between two values of each column of few, (n_targets,).
 
-    Infinite where a value leaves the model without a minimiser.
+    Infinite where a value leaves the model without a minimizer.
     """
     targets, public, found = subject.targets, subject.public, {}
 

@@ -140,7 +140,7 @@ def _cell_measure(factor: FloatArray, distances: FloatArray, nodes: FloatArray) 
     return (measure * np.maximum(ndtr(upper) - ndtr(lower), 0.0)).mean(axis=1)
 
 
-# Distance of neighbouring slices and the reach on both sides of an encoding, in standard
+# Distance of neighboring slices and the reach on both sides of an encoding, in standard
 # deviations of the noise.
 STEP, REACH = 1 / 6, 7.0
 LEAST_ERROR = 1e-8
@@ -238,7 +238,7 @@ MORE_POINTS = 4
 LOOSE = 1e-3
 # Of all values but the likeliest: below it an advantage is no difference of successes.
 NEARLY_CERTAIN = 1e-8
-# Steps towards the centre of the trade-off bound that brackets a success: a hundredth of the cost
+# Steps towards the center of the trade-off bound that brackets a success: a hundredth of the cost
 # of quasi Monte Carlo.
 N_STEPS = 4
 

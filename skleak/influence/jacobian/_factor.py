@@ -43,10 +43,10 @@ from skleak.utils._typing import Data, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class FitFactor:
-    """Minimiser and inverse Hessian, all that a fit leaves behind. Confidential.
+    """Minimizer and inverse Hessian, all that a fit leaves behind. Confidential.
 
     With ``x~ = [x, 1]`` (or ``x`` without intercept), ``u = A x~`` and the derivatives r, c, q of
-    the loss in predictor space, the influence of one copy of a record on the minimiser is
+    the loss in predictor space, the influence of one copy of a record on the minimizer is
     ([FIL21] eq. 18 and 29)
 
         J = -omega [c u w^T + r A E,  q u] ,      shape (p, d + 1), the last column for the target.
@@ -60,8 +60,8 @@ class FitFactor:
     root would not.
     """
 
-    coefficients: FloatArray  # noiseless minimiser, the intercept last where there is one, (p,)
-    inverse_hessian: FloatArray  # ``A``, the inverse of the unnormalised Hessian ``N F''``, (p, p)
+    coefficients: FloatArray  # noiseless minimizer, the intercept last where there is one, (p,)
+    inverse_hessian: FloatArray  # ``A``, the inverse of the unnormalized Hessian ``N F''``, (p, p)
     loss: PointwiseLoss
     fit_intercept: bool  # whether the last parameter is an intercept
     # ``K`` under noise of a shape of its own; None for isotropic noise, where it is ``A``, (p, p)
@@ -69,7 +69,7 @@ class FitFactor:
 
     @classmethod
     def of(cls, objective: Objective, minimum: Minimum) -> "FitFactor":
-        """Of a minimisation."""
+        """Of a minimization."""
         solution = minimum.coefficients, minimum.inverse_hessian
         return cls(*solution, objective.loss, objective.fit_intercept)
 
@@ -122,7 +122,7 @@ class FitFactor:
     def jacobian(self, X: FloatArray, y: FloatArray, columns: IntArray | None = None) -> FloatArray:
         """Dense Jacobians of a few records, for checks and for ill-conditioned ones.
 
-        Returns (n, p, d + 1): derivative of the minimiser with respect to ``[x, y]``, at omega = 1;
+        Returns (n, p, d + 1): derivative of the minimizer with respect to ``[x, y]``, at omega = 1;
         over the noise, up to a rotation, where it has a shape of its own. Of k ``columns`` of x
         alone (n, p, k).
         """
@@ -243,7 +243,7 @@ def _find_root(
 ) -> FloatArray:
     """Anderson and Bjorck's regula falsi on every bracket, down to the width of round-off.
 
-    Own code, because the bookkeeping of scipy's vectorised solver costs more than these few and
+    Own code, because the bookkeeping of scipy's vectorized solver costs more than these few and
     cheap steps. Where round-off hides the change of sign, the root is the upper end.
     """
     root = high.copy()

@@ -55,10 +55,10 @@ class Root:
 
 @dataclass(frozen=True)
 class MultinomialFactor(FitFactor):
-    """Minimiser and pseudo-inverse Hessian of a multinomial fit. Confidential.
+    """Minimizer and pseudo-inverse Hessian of a multinomial fit. Confidential.
 
     With residuals ``r = p - e_y``, ``C = diag(p) - p p^T`` and ``x~ = [x, 1]`` (or ``x`` without
-    intercept), the influence of one copy of a record on the minimiser is
+    intercept), the influence of one copy of a record on the minimizer is
 
         J = -omega A [(C W) (x) x~ + r (x) E,  -T (x) x~] ,      shape (p, d + K - 1).
 
@@ -79,7 +79,7 @@ class MultinomialFactor(FitFactor):
 
     @classmethod
     def of(cls, objective: Objective, minimum: Minimum) -> "MultinomialFactor":
-        """Of a minimisation."""
+        """Of a minimization."""
         assert isinstance(objective, MultinomialObjective)
         solution = minimum.coefficients, minimum.inverse_hessian
         return cls(*solution, objective.loss, objective.fit_intercept, objective.n_classes)
@@ -116,7 +116,7 @@ class MultinomialFactor(FitFactor):
     def jacobian(self, X: FloatArray, y: FloatArray, columns: IntArray | None = None) -> FloatArray:
         """Dense Jacobians of a few records, for checks and for ill-conditioned ones.
 
-        Returns (n, p, d + K - 1): derivative of the minimiser with respect to ``[x, y]``, at omega
+        Returns (n, p, d + K - 1): derivative of the minimizer with respect to ``[x, y]``, at omega
         = 1. Of k ``columns`` of x alone (n, p, k).
         """
         x, r, c, _ = self.derivatives(X, y)

@@ -10,7 +10,7 @@ their trace, for a root L of the inverse Hessian A: z = 1 is the curvature of th
 ``A # M``, the minimax shape with equal weights, has the z of `_minimax_shape`. With
 ``sym(a, b) = a b^T + b a^T`` and ``x' = L^T x~``, ``l_a = L^T e_a``, ``w' = L^T w`` and
 ``P' = L^T P L`` (w with a zero for the intercept, P the identity on the features), a record of
-unit weight moves the minimiser, whitened, by ``-(c w_a x' + r l_a)`` for its entry a and by
+unit weight moves the minimizer, whitened, by ``-(c w_a x' + r l_a)`` for its entry a and by
 ``-q x'`` for its target, and changes H by W and the matrix B of the minimax shape by V:
 
     W_a = w_a c' x' x'^T + c sym(l_a, x') + T(-(c w_a x' + r l_a)) ,          W_y = T(-q x') ,
@@ -18,7 +18,7 @@ unit weight moves the minimiser, whitened, by ``-(c w_a x' + r l_a)`` for its en
           + beta sym(l_a, w') + D(-(c w_a x' + r l_a)) ,
     V_y = q [c sym(x', w') + 2 r P'] + D(-q x') ,
 
-the record's own terms, and through the minimiser, which moves along v, those of all records,
+the record's own terms, and through the minimizer, which moves along v, those of all records,
 
     T(v) = sum_j s_j omega_j c'_j (x'_j . v) x'_j x'_j^T ,
     D(v) = sum_j s_j { (x'_j . v) [alpha' x' x'^T + beta' (x' w'^T + w' x'^T) + gamma' P']
@@ -81,7 +81,7 @@ class DataShape:
     def tensor(self) -> FloatArray | None:
         """``R(e_k) = E o D(e_k) - F o T(e_k)`` for every coordinate k, (p, p * p); None for zero.
 
-        What a step of the minimiser along k does to all records' moments and curvature.
+        What a step of the minimizer along k does to all records' moments and curvature.
         """
         p, objective, factor, root = len(self.axes), self.objective, self.factor, self.root
         loss, length = factor.loss, float(factor.weights @ factor.weights)
@@ -418,7 +418,7 @@ class ShapedJoint:
         metric = 0.5 * (metric + metric.T) / np.sqrt(2.0)
         metric = metric - np.trace(metric) * noise.metric
         mean = np.sqrt(noise.scale / noise.axes) / self.noise_scale
-        # A step of the minimiser tells by itself, and by what it does to all records.
+        # A step of the minimizer tells by itself, and by what it does to all records.
         tensor = np.zeros((p, p * p)) if noise.tensor is None else noise.tensor
         pull = mean * vector[:p] + tensor @ metric.ravel()
 

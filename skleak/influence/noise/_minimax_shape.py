@@ -2,7 +2,7 @@
 
 The smallest ellipsoid, by the sum of its squared half axes, that holds given points.
 
-    minimise  tr Z   subject to   a_k^T Z^-1 a_k <= 1  for all k .
+    minimize  tr Z   subject to   a_k^T Z^-1 a_k <= 1  for all k .
 
 Its dual is an optimal design: with weights ``mu_k >= 0`` and ``M = sum mu_k a_k a_k^T``, the
 minimum is the largest value of ``(tr M^(1/2))^2 / sum mu``, where ``Z = 2 M^(1/2)``. Any weights
@@ -10,7 +10,7 @@ give a lower bound on ``tr Z``.
 
 The exact minimax shape: the largest leakage as small as it can be, at a given loss of accuracy.
 
-    minimise over S   max_i lambda_max(J_i^T S^-1 J_i)     subject to   tr(H S) = p
+    minimize over S   max_i lambda_max(J_i^T S^-1 J_i)     subject to   tr(H S) = p
 
 over positive definite ``S``. Each ``v^T J^T S^-1 J v`` is a matrix fractional function, convex in
 S, so that their supremum is convex; the constraint, an equal expected rise of the training
@@ -22,14 +22,14 @@ some weights ``Y_i``. Any weights give a lower bound on what any S can reach, an
 bound: their gap certifies the solution. Points are generated: the ellipsoid is found for a few,
 and the records that stick out of it give new ones.
 
-The leakage minimised is that through the mean of the release. A shape computed from the training
+The leakage minimized is that through the mean of the release. A shape computed from the training
 data leaks as well, and this one follows single records: on IWPC (alpha=1e-2, whole record) two
 records determine it. One of them has a loss of 0.54 through the shape alone, at any noise scale,
 by differences of the whole solution; where noise raises the objective by more than 0.0023, that is
 more than its loss through the mean, and from 0.006 on the curvature of the fit itself, which
 depends on no record much, has the smaller largest loss with both terms counted
 (`covariance_losses`). So release with a shape that was found on public records, not with this one;
-or with `noise_covariance="minimax"`, which has equal weights in the place of the least favourable
+or with `noise_covariance="minimax"`, which has equal weights in the place of the least favorable
 ones, is no record's own, and accounts for what it leaks.
 
 The minimax shape of the noise with equal weights, which no record determines.
@@ -37,13 +37,13 @@ The minimax shape of the noise with equal weights, which no record determines.
 Noise of covariance C raises the training objective by ``tr(H C) / (2 N)``. At an equal rise the
 largest loss through the mean, over records i with Jacobians ``J_i``, is smallest under
 ``S = A # M``, ``M = sum_i J_i Y_i J_i^T``, the geometric mean with the inverse Hessian A, for least
-favourable weights ``Y_i`` that a few records share (see `_minimax_shape`): a shape that those
+favorable weights ``Y_i`` that a few records share (see `_minimax_shape`): a shape that those
 few determine, and that gives them away. With equal weights instead, for sample weights ``s_i``,
 
     S H S = M ,   M = sum_i s_i J_i J_i^T = A B A ,
     S = A # M = L (L^T B L)^(1/2) L^T ,   A = L L^T ,
 
-minimises the *mean* squared loss (the trace, over all entries of all records) at an equal rise,
+minimizes the *mean* squared loss (the trace, over all entries of all records) at an equal rise,
 and every record has its share of it. The shape is part of the fit, in which a weight of 2 is the
 record twice; what a row leaks under it is that of its whole weight. It is not the exact minimax
 shape: the ``lower_bound`` of `skleak.influence.minimax_shape` certifies how much is left. On IWPC
@@ -95,7 +95,7 @@ def triangular_root(objective: Objective, w: FloatArray, inverse: FloatArray) ->
     columns = ScaledCholesky.of(inverse[:d, :d])
     root[:d, :d] = columns.factor * columns.scale[:, None]
     if objective.fit_intercept:
-        # The corner is that of the Hessian, which nothing penalises: no difference is taken.
+        # The corner is that of the Hessian, which nothing penalizes: no difference is taken.
         root[d, :d] = linalg.solve_triangular(root[:d, :d], inverse[:d, d], lower=True)
         curvatures = Blocks.of(objective.curvatures(w), width=1)
         root[d, d] = 1.0 / np.sqrt(curvatures.map_reduce(_sum, add))
@@ -116,7 +116,7 @@ _JITTER = 1e-13
 def enclosing_design(points: FloatArray, weights: FloatArray, *, tol: float = 1e-9) -> FloatArray:
     """Weights of the points that the smallest ellipsoid touches.
 
-    Minimises ``sum mu - tr M(mu)^(1/2)`` over ``mu >= 0``, which is the design up to a factor, by
+    Minimizes ``sum mu - tr M(mu)^(1/2)`` over ``mu >= 0``, which is the design up to a factor, by
     a primal-dual interior point method with the exact Hessian.
 
     Shapes: ``points`` (m, p); ``weights`` (m,); returns (m,): ``mu``, positive; ``2 M(mu)^(1/2)``
@@ -240,7 +240,7 @@ def minimax_shape(
     the estimator that is fitted on confidential ones. A shape found on the confidential records
     follows single ones of them, and reveals more than it hides. ``noise_covariance="minimax"`` is
     not this shape but the one with equal weights of all records in the place of the least
-    favourable ones; ``lower_bound`` certifies how close to the best a shape is.
+    favorable ones; ``lower_bound`` certifies how close to the best a shape is.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def minimax_shape(
 
     Notes
     -----
-    The leakage minimised is that through the mean of the release, as if the shape were public;
+    The leakage minimized is that through the mean of the release, as if the shape were public;
     what a shape computed from the training data leaks by itself is not counted. The start is the
     shape of the curvature. A pass costs what `record_norms` costs, O(n p^2), and Newton steps of
     O(m^2 p^2) for the m points that stick out, a few hundred.

@@ -1,4 +1,4 @@
-"""Minimisers had a record been different, without refitting."""
+"""Minimizers had a record been different, without refitting."""
 
 from skleak.influence.refit._candidates import candidate_encodings as candidate_encodings
 from skleak.influence.refit._candidates import operations_each as operations_each

@@ -1,14 +1,14 @@
 """Fits for every candidate value of a record.
 
-The minimiser of a reweighted fit had a record been different, weights and all.
+The minimizer of a reweighted fit had a record been different, weights and all.
 
 The weights are functions of all records. A candidate in place of a record moves the fixed point of
 the reweighting, which is found by chord steps on its closed system (`_closed_system`): the first
-one, with all other records linearised, needs no pass over the data, and each further one a single
+one, with all other records linearized, needs no pass over the data, and each further one a single
 pass and shrinks the error about n times. What does not settle is refitted by the whole algorithm
 from the weights of the fit, as is everything where the system is too large to be written out.
 
-The minimiser had a record been different, without refitting.
+The minimizer had a record been different, without refitting.
 
 Replacing ``x`` by ``x'`` changes the Hessian by a matrix of rank two (of rank 2 (K - 1) with one
 predictor for each of K classes). For the squared loss one
@@ -174,7 +174,7 @@ class _Refits:
         return found
 
     def _refit(self, objective: Objective) -> FloatArray:
-        """Run the whole algorithm from the weights of the fit; NaN where a fit has no minimiser."""
+        """Run the whole algorithm from the weights of the fit; NaN where a fit has no minimizer."""
         rule = self.state.balanced
         assert rule is not None
         search = RecordSearch(
@@ -294,7 +294,7 @@ def candidate_encodings(
     *,
     rows: "IntArray | Persons | None" = None,
 ) -> FloatArray:
-    """Minimisers of the training objective with one record's attribute set to each value.
+    """Minimizers of the training objective with one record's attribute set to each value.
 
     Row ``[i, m]`` is what the fit would have returned had record i carried ``values[m]`` in the
     columns of the attribute, all else equal: the encoding of value m in the Gaussian channel of
@@ -323,7 +323,7 @@ def candidate_encodings(
     ndarray of shape (n, n_values, n_parameters)
         For each record, or person: noiseless coefficients, then the intercept where there is one
         (with several classes, the coefficients class by class, then the intercepts). Confidential.
-        NaN for a value with which no unique minimiser is reached.
+        NaN for a value with which no unique minimizer is reached.
 
     Raises
     ------
@@ -333,7 +333,7 @@ def candidate_encodings(
     Warns
     -----
     NoMinimizerWarning
-        Where values have no minimiser that could be reached; it says of how many records.
+        Where values have no minimizer that could be reached; it says of how many records.
     ConvergenceWarning
         Where a reweighting is not at its fixed point: encodings are then unreliable.
 
@@ -410,7 +410,7 @@ class Candidates:
         return n, self.values.shape[1]
 
     def encodings(self) -> FloatArray:
-        """Minimisers, of shape (n, n_values, p); NaN, with a warning, where none is reached."""
+        """Minimizers, of shape (n, n_values, p); NaN, with a warning, where none is reached."""
         state = self.state
         if state.balanced is not None:
             rows = self.rows if self.persons is None else self.persons
@@ -421,7 +421,7 @@ class Candidates:
         return found
 
     def _unweighted(self) -> FloatArray:
-        """Minimisers without a reweighting, of shape (n, n_values, p)."""
+        """Minimizers without a reweighting, of shape (n, n_values, p)."""
         state, n_values, persons = self.state, self.shape[1], self.persons
         centered, shift = state.once(centered_state)
         if shift is not None:
@@ -507,7 +507,7 @@ def operations_each(state: FitState, n_candidates: int) -> float:
 
 
 def encoded(change: Change, expansion: Expansion | None = None) -> FloatArray:
-    """Minimisers with each of some changes, of shape (b, p); NaN where none is reached."""
+    """Minimizers with each of some changes, of shape (b, p); NaN where none is reached."""
     w = change.w
     result = np.tile(w, (len(change.y), 1))
     active = np.flatnonzero(change.moves)
@@ -516,7 +516,7 @@ def encoded(change: Change, expansion: Expansion | None = None) -> FloatArray:
     change = change.take(active)
     # A step that overflows is not settled, and its candidate is refitted.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        # At the old minimiser only the changed record's own gradient is left: no pass is needed.
+        # At the old minimizer only the changed record's own gradient is left: no pass is needed.
         steps = change.first_steps()
         if change.objective.loss.quadratic:
             change.settle(steps, _SETTLED)
@@ -562,13 +562,13 @@ def _training_rows(state: FitState, X: Data, y: FloatArray) -> IntArray:
 def target_encodings(
     state: FitState, rows: "IntArray | Persons", targets: FloatArray
 ) -> FloatArray:
-    """Minimisers with the target of each record set to each of its values, without a reweighting.
+    """Minimizers with the target of each record set to each of its values, without a reweighting.
 
     All rows of a person get the same.
 
     Shapes: ``rows`` (n,), positions in the training data, or persons; ``targets`` (n_values,), or
     (n, n_values) for values of each record's own, of persons for each of their rows; returns (n,
-    n_values, p): NaN, with a warning, where no minimiser is reached, or where a class that was read
+    n_values, p): NaN, with a warning, where no minimizer is reached, or where a class that was read
     off the labels would be gone.
     """
     if state.balanced is not None:
@@ -593,7 +593,7 @@ _INVERSE_ROUNDED = 1e-8
 def inverse_hessians(candidates: Candidates, encodings: FloatArray | None = None) -> FloatArray:
     """Inverse Hessians of the fits with one record's attribute set to each value.
 
-    Matrix ``[i, m]`` is the inverse of the unnormalised Hessian that the fit would have had with
+    Matrix ``[i, m]`` is the inverse of the unnormalized Hessian that the fit would have had with
     record i carrying ``values[m]``: together with the encodings, found if they are not given, it
     makes the hypotheses of an attacker on noise that is shaped by the curvature. Under a
     reweighting the weights are held fixed.
@@ -618,7 +618,7 @@ def inverse_hessians(candidates: Candidates, encodings: FloatArray | None = None
 
 
 def _refactorized(state: FitState, change: Change, encodings: FloatArray) -> FloatArray:
-    """Return the Hessian of every changed objective at its own minimiser, factorised anew."""
+    """Return the Hessian of every changed objective at its own minimizer, factorized anew."""
     p = encodings.shape[1]
     result = np.empty((len(change.y), p, p))
     for k, moves in enumerate(change.moves):

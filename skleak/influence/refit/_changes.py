@@ -5,13 +5,13 @@ step with it is exact for the squared loss. For other losses it is the start of 
 the factor stays, and the exact gradients over all data are matrix products for a whole block of
 objectives at once. What does not settle is minimized anew.
 
-Steps to the minimisers with a record changed, to second order without a pass over the data.
+Steps to the minimizers with a record changed, to second order without a pass over the data.
 
 With s the Newton step with the changed Hessian H', the gradient there is half of T[s, s] and terms
 of third order, T the third derivatives of all losses with the record changed: a tensor of p^3
 entries that is made once. Where what is left is small enough, no pass over the data is needed.
 
-How far one changed entry of a record moves the minimiser, by one Newton step, for all records.
+How far one changed entry of a record moves the minimizer, by one Newton step, for all records.
 
 With ``x' = x + t e_j`` the change of the gradient, ``k (r' x' - r x)``, and that of the Hessian,
 ``k (c' x' x'^T - c x x^T)``, lie in the span of ``V = [x~, e_j]``, so that the step is
@@ -82,8 +82,8 @@ class Change:
     """
 
     objective: Objective  # on the records of the fit, with the penalty of those that are changed
-    w: FloatArray  # minimiser on the records of the fit, (p,)
-    inverse: FloatArray  # A, of the unnormalised Hessian of `objective`, (p, p)
+    w: FloatArray  # minimizer on the records of the fit, (p,)
+    inverse: FloatArray  # A, of the unnormalized Hessian of `objective`, (p, p)
     x: FloatArray  # records, with the constant of an intercept, (b, m, d~)
     y: FloatArray  # their targets, (b, m)
     weight: FloatArray  # ``s omega``, and its sign, (b, m)
@@ -218,7 +218,7 @@ class Change:
 
     @cached_property
     def predictors(self) -> FloatArray:
-        """Predictors of the records at the minimiser of the fit, (b, m, K)."""
+        """Predictors of the records at the minimizer of the fit, (b, m, K)."""
         return _times(self.x, self.w[self._layout])
 
     def along(self, steps: FloatArray) -> FloatArray:
@@ -227,7 +227,7 @@ class Change:
 
     @cached_property
     def first_gradient(self) -> FloatArray:
-        """Gradient at the minimiser of the fit, (b, p)."""
+        """Gradient at the minimizer of the fit, (b, p)."""
         return self._own_gradient(self.predictors)
 
     def _own_gradient(self, a: FloatArray) -> FloatArray:
@@ -248,7 +248,7 @@ class Change:
         return gradient
 
     def gradient(self, which: IntArray, steps: FloatArray) -> FloatArray:
-        """Unnormalised gradients of some objectives at the fit plus their steps, (k, p)."""
+        """Unnormalized gradients of some objectives at the fit plus their steps, (k, p)."""
         some = self.take(which)
         changes = self.objective.gradient_changes(self.w, steps, some.rows)
         moved = np.where(some.comes[..., None], some.along(steps), 0.0)
@@ -369,7 +369,7 @@ class Change:
         """Improve steps (b, p) in place by chord steps on exact gradients until they are settled.
 
         The Hessians stay those of `hessian`. Steps whose errors are below ``tolerance``, relative
-        to the step, are; those that do not come there are minimised anew, and are NaN where no
+        to the step, are; those that do not come there are minimized anew, and are NaN where no
         minimizer is reached, or none exists. So is what rounding made of a Hessian that is nearly
         singular, which leads nowhere, in small steps.
 
@@ -403,9 +403,9 @@ class Change:
             steps[pending] = self.refit(pending)
 
     def refit(self, which: IntArray) -> FloatArray:
-        """Find anew the steps to the minimisers of some objectives.
+        """Find anew the steps to the minimizers of some objectives.
 
-        Returns (k, p): NaN where no minimiser is reached, for which no other number may stand.
+        Returns (k, p): NaN where no minimizer is reached, for which no other number may stand.
         """
         steps = self.newton_steps(which)
         for k in np.flatnonzero(np.isnan(steps).any(axis=1)).tolist():
@@ -413,7 +413,7 @@ class Change:
         return steps
 
     def newton_steps(self, which: IntArray) -> FloatArray:
-        """Step to some minimisers, all at once, (k, p); NaN where that does not lead there."""
+        """Step to some minimizers, all at once, (k, p); NaN where that does not lead there."""
         some, steps = self.take(which), np.full((len(which), len(self.w)), np.nan)
         if self.predictors.shape[2] > 1:
             return steps
@@ -428,7 +428,7 @@ class Change:
         return steps
 
     def _refit_one(self, k: int) -> FloatArray:
-        """Step to one minimiser, of shape (p,); NaN where it is not reached."""
+        """Step to one minimizer, of shape (p,); NaN where it is not reached."""
         fit, total, comes = self.objective, self.objective.total, self.comes[k]
         if self.more:
             fit = replace(fit, alpha=fit.alpha * total / (total + self.more))
@@ -605,7 +605,7 @@ class OneStep:
         return n_values**2 * len(self.y) <= 2.0 * _MOST_PAIRS
 
     def information(self, j: int, nodes: FloatArray, step: float) -> FloatArray:
-        """Squared speed of the minimiser in a column, with it at each of some nodes, (n, n_nodes).
+        """Squared speed of the minimizer in a column, with it at each of some nodes, (n, n_nodes).
 
         By central differences; each node counts for all records.
         """

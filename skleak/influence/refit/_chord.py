@@ -141,7 +141,7 @@ def warn_of_unreached(encodings: FloatArray) -> None:
     if lost:
         warnings.warn(
             f"{lost} of {len(encodings)} records: with some other value in place of the actual one "
-            "the training objective has no unique minimiser that could be reached. The encodings "
+            "the training objective has no unique minimizer that could be reached. The encodings "
             "there are NaN, and nothing bounds what a release tells of these values. Raise "
             "`alpha`, or leave out values far from all others; where all labels would be equal, "
             "or a class be gone, pass more records of each class, or declare `classes`.",
@@ -156,7 +156,7 @@ def check_reached(encodings: FloatArray, what: str, error: type[ValueError] = Va
     if lost:
         raise error(
             f"{what} cannot be found: for {lost} of {len(encodings)} records the training "
-            "objective with some other value in place of the actual one has no unique minimiser "
+            "objective with some other value in place of the actual one has no unique minimizer "
             "that could be reached. Raise `alpha`, or leave out values that are far from all "
             "others."
         )
@@ -164,11 +164,11 @@ def check_reached(encodings: FloatArray, what: str, error: type[ValueError] = Va
 
 # Entries of the tables of a block of records, or of objectives: 32 MB.
 _ELEMENTS = 1 << 22
-# Points at which a gradient is taken. Whatever takes longer is left to a minimisation of its own.
+# Points at which a gradient is taken. Whatever takes longer is left to a minimization of its own.
 _MOST_POINTS = 40
 _EXTRA_STEPS = 3
-_TOLERANCE = 1e-10  # of a minimisation alone
-# Condition of a Hessian up to which a Newton step tells how far a minimiser is. Where classes are
+_TOLERANCE = 1e-10  # of a minimization alone
+# Condition of a Hessian up to which a Newton step tells how far a minimizer is. Where classes are
 # separable there is none: the Hessian fades, and what rounding leaves of it says that all is well.
 _LARGEST_CONDITION = 1e10
 
@@ -178,16 +178,16 @@ class NewtonBatch:
     """Objectives of one predictor in which some records go and others come, about a fit."""
 
     objective: Objective
-    w: FloatArray  # minimiser of the fit, (p,)
+    w: FloatArray  # minimizer of the fit, (p,)
     inverse: FloatArray  # A, (p, p)
     rows: IntArray  # of the records that go, (b, k); -1 for none
     new: FloatArray  # those that come, with the constant of an intercept, (b, m, p)
     weight: FloatArray  # their weights, 0 for none, (b, m)
-    # Unnormalised gradients of some objectives at steps from the fit, (k, p).
+    # Unnormalized gradients of some objectives at steps from the fit, (k, p).
     gradient: Callable[[IntArray, FloatArray], FloatArray]
 
     def steps(self) -> FloatArray:
-        """Return the steps from the fit to the minimisers, (b, p); NaN where none was reached."""
+        """Return the steps from the fit to the minimizers, (b, p); NaN where none was reached."""
         n, p = self.objective.X.shape[0], len(self.w)
         found = np.full((len(self.new), p), np.nan)
         if is_large(self.objective.X) or 2 * max(n, p * p) > _ELEMENTS:

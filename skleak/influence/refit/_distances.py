@@ -2,7 +2,7 @@
 
 How far a fit moves when one entry of one record changes: numbers that bound everything else.
 
-Of every candidate, the rank-two change ``E`` of the Hessian H and the step ``D`` of the minimiser
+Of every candidate, the rank-two change ``E`` of the Hessian H and the step ``D`` of the minimizer
 leave a few norms, from which `skleak.influence.refit._distances` bounds what becomes of the leakage
 of all other records. In coordinates in which the noise is isotropic.
 
@@ -13,7 +13,7 @@ changes A to A' and M to M', for every record by a little:
 
     | ||A' M'|| - ||A M|| |  <=  ||I - A1 H|| ||A M|| + ||(A' - A1) M|| + ||A' (M' - M)|| ,
 
-with ``A1 = (H + E)^-1``, E the change of rank two at the old minimiser. The curvature of the losses
+with ``A1 = (H + E)^-1``, E the change of rank two at the old minimizer. The curvature of the losses
 here changes by a factor of at most ``exp(|t|)`` over a step t of the predictor, so that
 ``A1^-1`` and ``A'^-1`` differ by at most ``k = exp(max |x.D|) - 1`` relative to either.
 
@@ -25,7 +25,7 @@ difference: from ``z = w + D_i + D_j`` the changed fit is one step away, whose g
     G = E_i D_j + E_j D_i + sum_k s x (r(a + t_i + t_j) - r(a + t_i) - r(a + t_j) + r(a)) ,
 
 the E at integrated curvatures; record i may have changed in other columns than j, or in its target.
-With ``Q = ||G||`` in the norm of the inverse Hessian the minimiser
+With ``Q = ||G||`` in the norm of the inverse Hessian the minimizer
 lies within ``Q / (1 - k)`` of z in the norm of the Hessian, as F is convex.
 
 The shape of the noise had a record been different, where it is a function of the records.
@@ -34,7 +34,7 @@ A candidate changes one record, so the fit, so the shape. Under the minimax shap
 (`_minimax_shape`) everything is taken in the whitened coordinates of the fit itself, in which
 the changed Hessian is close to the identity and nothing depends on the units of the columns. For
 the squared loss a few moments of the records give every changed fit exactly: with the residuals r
-of the fit and a step delta of the minimiser, the new residuals are ``r + x'.delta``, so that
+of the fit and a step delta of the minimizer, the new residuals are ``r + x'.delta``, so that
 
     sum s r'^2 = sum s r^2 + 2 delta^T sum s r x' + delta^T (sum s x' x'^T) delta .
 """
@@ -85,9 +85,9 @@ class Reach:
     energy: FloatArray  # ``sqrt(D^T H D)``
     weight: FloatArray  # ``s omega`` of the record
     length: FloatArray  # how far its entries move
-    curvature: FloatArray  # ``c`` of the changed record at the old minimiser
+    curvature: FloatArray  # ``c`` of the changed record at the old minimizer
     curvature_change: FloatArray  # by how much that differs from the record's own
-    residual: FloatArray  # ``|r|`` of the changed record at the old minimiser
+    residual: FloatArray  # ``|r|`` of the changed record at the old minimizer
     leverage: FloatArray  # ``x^T A x`` of the changed record
     own_leverage: FloatArray  # of the record
     change_leverage: FloatArray  # of their difference
@@ -199,7 +199,7 @@ def _bounded_sizes(
     The first Newton step ``D_1`` of the changed objective is exact for the squared loss. Else, with
     t the largest ``|x.D_1|``, the gradient there is at most ``Q = t exp(t) / 2`` times its length
     in the norm of ``H' = H + E``, as the curvature changes by at most ``exp(|t|)``. Along the way
-    to the minimiser, at a distance r, it is at least ``exp(-t) (1 - exp(-rho r)) / rho``, with rho
+    to the minimizer, at a distance r, it is at least ``exp(-t) (1 - exp(-rho r)) / rho``, with rho
     the largest ``|x.v|`` of a v of length 1, so that ``r <= -log(1 - rho Q exp(t)) / rho``.
     """
     loss, gradient, hessian = change.objective.loss, change.first_gradient, change.hessian
@@ -267,7 +267,7 @@ def loss_brackets(
 
     For one predictor, noise of a fixed covariance and no reweighting. ``rows`` are the training
     rows that take part, ``columns`` None for the target, and ``quantile`` is the share of records
-    that stay below; the higher of two neighbours. Of records outside memory all have a row, lazily;
+    that stay below; the higher of two neighbors. Of records outside memory all have a row, lazily;
     how far a candidate moves their predictors is bounded, and not measured.
 
     Shapes: ``rows`` (n,); ``columns`` (k,); ``values`` (n_values, k); returns (n, n_values) twice,
@@ -426,7 +426,7 @@ def _own_losses(
     values: FloatArray,
     measured: Columns,
 ) -> tuple[FloatArray, BoolArray]:
-    """Loss of each record at each value, at the old minimiser, and which value is its own."""
+    """Loss of each record at each value, at the old minimizer, and which value is its own."""
     losses = np.empty((len(batch), len(values)))
     for block in row_blocks(len(batch), len(state.factor.coefficients)):
         own = batch.take(block)
@@ -520,7 +520,7 @@ def distance_brackets(
                 rest = np.where(itself, -np.inf, distances[near] + sign * moved)
                 bounds[block, m] = np.maximum(bounds[block, m], rest.max(axis=1))
     same, actual = is_own(state.training.take(rows), columns, values), float(distances.max())
-    # Where a minimiser is not reached, the distance may be any.
+    # Where a minimizer is not reached, the distance may be any.
     low = np.maximum(np.nan_to_num(low, nan=0.0, posinf=np.inf), 0.0) * (1.0 - _SLACK)
     high = np.nan_to_num(high, nan=np.inf, posinf=np.inf) * (1.0 + _SLACK)
     return np.where(same, actual, low), np.where(same, actual, high)
@@ -594,7 +594,7 @@ def _measure_own(
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Bounds on second differences of the minimiser, over a changed record and all others."""
+    """Bounds on second differences of the minimizer, over a changed record and all others."""
 
     others: Reach  # of every record over all its values, of shape (n,)
     quadratic: bool

@@ -1,6 +1,6 @@
 """The closed system of a reweighted fit, and its solution had one record been different.
 
-The minimiser w, the Hessian H and the level of a reweighting solve (`_total_system`)
+The minimizer w, the Hessian H and the level of a reweighting solve (`_total_system`)
 
     G1 = sum s omega r x~ + N alpha P w ,   G2 = H - sum s omega c x~ x~^T - N alpha P ,
     G3 = sum s omega - N ,                  omega = level / kappa(z; w, H)
@@ -33,12 +33,12 @@ _ELEMENTS = 1 << 18
 
 @dataclass(frozen=True)
 class Replacement:
-    """Records replaced by candidates, one each, and how the linearised system changes."""
+    """Records replaced by candidates, one each, and how the linearized system changes."""
 
     rows: IntArray  # of the training records that are replaced, (b,)
     new: FloatArray  # the candidates, (b, d)
     leaks: BoolArray  # whether the candidate's weight follows its leakage, (b,)
-    step: FloatArray  # first step: the solution with all other records linearised, (b, size)
+    step: FloatArray  # first step: the solution with all other records linearized, (b, size)
     images: FloatArray  # solutions for U, where the matrix changes by ``U reads^T``, (b, size, 4)
     reads: FloatArray
     core: FloatArray  # ``I + reads^T images``, of Woodbury's formula, (b, 4, 4)
@@ -70,7 +70,7 @@ class ClosedSystem:
     """Residuals of the closed system around a point, and their derivative there."""
 
     objective: Objective  # training records with the weights of the point
-    factor: FitFactor  # minimiser and inverse Hessian of the point
+    factor: FitFactor  # minimizer and inverse Hessian of the point
     level: float  # to which leakage is balanced, at unit noise
     rule: WeightRule  # what is balanced, and the weights that follow from it
     # records whose weight follows their leakage; of others, which cannot leak, it is fixed, (n,)
@@ -103,7 +103,7 @@ class ClosedSystem:
         return lu, pivots
 
     def solve(self, residual: FloatArray) -> FloatArray:
-        """Solve the linearised system for residuals of shape (size,) or (size, k)."""
+        """Solve the linearized system for residuals of shape (size,) or (size, k)."""
         return linalg.lu_solve(self._factorized, residual, trans=1, check_finite=False)
 
     def coefficients(self, v: FloatArray) -> FloatArray:

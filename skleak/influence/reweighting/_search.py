@@ -3,7 +3,7 @@
 Weights as functions of the fit, where records are too many to hold a number for each.
 
 At the fixed point of a reweighting the weight of a record is a function of the record and of p x p
-numbers, the minimiser w and its Hessian H. So weights are sought among those of some ``(w, H)``:
+numbers, the minimizer w and its Hessian H. So weights are sought among those of some ``(w, H)``:
 
     (w, H)  ->  omega = level / kappa(z; w, H)  ->  refit  ->  (w, H)
 
@@ -15,12 +15,12 @@ are sums. A direction of Newton's method solves ``(I + K J)(dw, dH) = K f``
 IRFIL: weights under which every record leaks the same ([FIL21] algorithm 1).
 
 The algorithm is the fixed-point iteration ``log omega <- log omega - log eta`` (up to the
-normalisation ``sum s omega = sum s``), with a refit at every step. It converges linearly. Newton's
+normalization ``sum s omega = sum s``), with a refit at every step. It converges linearly. Newton's
 method squares the spread each time.
 
 Newton's direction for the weights under which every record leaks the same.
 
-A change ``d`` of the logarithms of the weights moves the minimiser and its Hessian by
+A change ``d`` of the logarithms of the weights moves the minimizer and its Hessian by
 
     dw = - sum t r d x~ ,   dH = sum t (c d + c' x~ . dw) x~ x~^T ,      t = s omega ,
 
@@ -160,7 +160,7 @@ _Rows = tuple[Gradients, FloatArray, FloatArray, FloatArray]
 
 @dataclass(frozen=True)
 class WeightSystem:
-    """The equation linearised at a fit with weights; all it needs of the records are sums."""
+    """The equation linearized at a fit with weights; all it needs of the records are sums."""
 
     objective: Objective  # with the weights of the fit
     balance: Balance  # of the fit
@@ -378,7 +378,7 @@ def equalize(
 
     Examples
     --------
-    Losses proportional to the weights are equalised in one step.
+    Losses proportional to the weights are equalized in one step.
 
     >>> import numpy as np
     >>> result = equalize(lambda w: (w * np.array([1.0, 3.0]), None), np.ones(2))
@@ -440,7 +440,7 @@ class NewtonDirection:
     """Result of `newton_direction`."""
 
     change: FloatArray  # change of ``log omega``; zero for records of weight zero, (n,)
-    n_products: int  # products with the linearised system, each of them one pass over the data
+    n_products: int  # products with the linearized system, each of them one pass over the data
     residual: float  # relative residual of that system
 
 
@@ -452,7 +452,7 @@ def newton_direction(
     *,
     rtol: float = 1e-2,
 ) -> NewtonDirection:
-    """Change of the log weights that would equalise the leakage, were it linear in them.
+    """Change of the log weights that would equalize the leakage, were it linear in them.
 
     The ``residual`` (n,) is by how much the logarithm of what is balanced (`WeightRule.losses`) is
     to change for each record, up to a common constant. Where the linear system was not solved to

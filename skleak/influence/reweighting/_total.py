@@ -2,9 +2,9 @@
 
 Total leakage of a reweighted fit: the weights, too, are functions of the data.
 
-With weights that balance the leakage, [FIL21] eq. 29 differentiates the minimiser with the
+With weights that balance the leakage, [FIL21] eq. 29 differentiates the minimizer with the
 weights held fixed, and understates what is leaked. At the fixed point of the reweighting a record
-moves the minimiser in three ways: through its own terms, through its own weight, and through the
+moves the minimizer in three ways: through its own terms, through its own weight, and through the
 weights of all others. The first is the conditional Jacobian; all three are the total one,
 
     J = s {- omega [(c P x~ - c' xi) w^T + r P E - 2 c Xi E,  q P x~] + tau [o^T, o_y]} ,
@@ -53,7 +53,7 @@ _LARGEST_RESIDUAL = 1e-6
 
 @dataclass(frozen=True)
 class TotalDerivative:
-    """Derivative of a reweighted minimiser, prepared for all records. Confidential."""
+    """Derivative of a reweighted minimizer, prepared for all records. Confidential."""
 
     # what is balanced; None where the weights do not depend on the data, and the total Jacobian is
     # the conditional one
@@ -63,7 +63,7 @@ class TotalDerivative:
     spread: float
     deviation: float  # largest relative deviation of it from its mean, over all records
     residual: float  # relative residual of the adjoint system
-    converged: bool  # whether the minimiser is one
+    converged: bool  # whether the minimizer is one
 
     @property
     def unbounded(self) -> bool:
@@ -99,7 +99,7 @@ class TotalDerivative:
         """Why the total leakage should not be trusted; empty where it can be."""
         doubts = []
         if not self.converged:
-            doubts.append("The solver did not converge: there is no minimiser to differentiate.")
+            doubts.append("The solver did not converge: there is no minimizer to differentiate.")
         if not self.deviation <= _LARGEST_DEVIATION:
             doubts.append(
                 "The reweighting is not at its fixed point: the balanced leakage of a record "
@@ -344,7 +344,7 @@ def total_jacobian(
 ) -> FloatArray:
     """Dense total Jacobians of a few training records.
 
-    Returns (k, p, d + 1): derivative of the noiseless minimiser of the whole algorithm with respect
+    Returns (k, p, d + 1): derivative of the noiseless minimizer of the whole algorithm with respect
     to ``[x, y]`` of the record, all of its weight; zero for a record of weight zero.
     """
     batch = state.training.take(rows)

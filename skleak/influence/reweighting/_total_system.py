@@ -16,7 +16,7 @@ All is done in coordinates that make the Hessian the identity, ``A = F F^T``: re
 
 The adjoint of the closed system that a reweighted fit solves.
 
-With the weights ``omega = level / kappa``, or those of another `WeightRule`, minimiser w, Hessian H
+With the weights ``omega = level / kappa``, or those of another `WeightRule`, minimizer w, Hessian H
 and level solve
 
     G1: sum s omega r x~ + N alpha P w = 0
@@ -35,7 +35,7 @@ with ``phi`` for `WeightRule.follows` (1 for IRFIL), and ``h`` and ``S`` of the 
 ``log kappa``. In coordinates where the Hessian is the identity the system is the identity plus the
 effect of the weights, so that a Krylov method needs a few dozen products, each of them one pass
 over the data for all k at once. Up to about a hundred parameters it is cheaper to write the system
-out and to factorise it.
+out and to factorize it.
 """
 
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ class Gradients:
     common: FloatArray  # (b,)
 
     def effect(self, dw: FloatArray, dh: FloatArray, by_common: float) -> FloatArray:
-        """Change of minus the log weights with the minimiser and the Hessian, at one level, (b,).
+        """Change of minus the log weights with the minimizer and the Hessian, at one level, (b,).
 
         ``by_common`` is the inner product of ``dh`` with the matrix `Balance.common`.
         """
@@ -331,7 +331,7 @@ class AdjointSystem:
         return Packing(self.balance, float(1.0 / np.sqrt(self.objective.total)))
 
     def solve_dense(self) -> Adjoint:
-        """Write the system out and factorise it: time O(n p^4 + p^6), memory O(p^4)."""
+        """Write the system out and factorize it: time O(n p^4 + p^6), memory O(p^4)."""
         size, p = self.packing.size, self.packing.n_parameters
         right = np.zeros((size, p))
         right[:p] = self.balance.root.T

@@ -1,4 +1,4 @@
-"""The confidential state of a fit, as data: records, minimiser, shape of the noise, weights."""
+"""The confidential state of a fit, as data: records, minimizer, shape of the noise, weights."""
 
 from skleak.influence.state._partial import PartialState as PartialState
 from skleak.influence.state._partial import partial_state as partial_state

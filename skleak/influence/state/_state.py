@@ -470,20 +470,20 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class FitState:
-    """Everything about a fit that must not leave: training records, minimiser, inverse Hessian.
+    """Everything about a fit that must not leave: training records, minimizer, inverse Hessian.
 
     What it leaks is for `skleak.influence.leakage` to say.
     """
 
     objective: Objective  # training records with their weights, loss and penalty
-    factor: FitFactor  # minimiser and inverse Hessian
+    factor: FitFactor  # minimizer and inverse Hessian
     # standard deviation of the noise on each parameter; their root mean square where they differ
     noise_scale: float
     private_target: bool  # whether an attacker is after the target too
     balanced: WeightRule | None = None  # what the reweighting balances and how, if there is one
     balanced_level: float = np.nan  # the leakage to which it is balanced, at unit noise
     feature_names: Array | None = None  # column names, where the training data had them
-    # whether the minimiser is one and, under a reweighting, that of its fixed point
+    # whether the minimizer is one and, under a reweighting, that of its fixed point
     converged: bool = True
     verbose: bool = False  # whether to show the progress of what takes long
     # shape of the noise; another one only without a reweighting and for one predictor

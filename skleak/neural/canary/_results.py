@@ -28,7 +28,7 @@ from skleak.neural.gradients import Clipping
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import FloatArray, IntArray
 
-# Orders over which the generalised Fano bound is minimised.
+# Orders over which the generalized Fano bound is minimized.
 _ORDERS = np.concatenate([[1.0], 1.0 + np.geomspace(1e-3, 255.0, 200)])
 # Names in the order of the results, from the smallest.
 BOUNDS = ("tradeoff", "generalized_fano", "fano_order_1")

@@ -100,7 +100,7 @@ def check_parts(module: Any) -> None:
         named = f"`{name or 'module'}` ({type(part).__name__})"
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
             raise ValueError(
-                f"{named} normalises over a batch: the output of a record then depends on others, "
+                f"{named} normalizes over a batch: the output of a record then depends on others, "
                 "and no clipping bounds what one reveals. Use GroupNorm or LayerNorm."
             )
         if getattr(part, "track_running_stats", False):
@@ -116,7 +116,7 @@ def _random_error(what: str) -> str:
     return (
         f"{what} draws random numbers: what a record reveals is known only if its gradient is a "
         "function of the record and of the parameters. Leave it out, or set its rate to 0; the "
-        "noise of the training regularises already."
+        "noise of the training regularizes already."
     )
 
 

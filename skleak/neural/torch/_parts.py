@@ -237,7 +237,7 @@ class PerRecord:
             return jvp(self._of_one, (x, target), (dx, dt))
 
         with plain_attention():
-            # The other way round torch loses what normalisations derive from single records.
+            # The other way round torch loses what normalizations derive from single records.
             changed = vmap(vmap(push, (None, None, 0, 0)), (0, 0, 1, 1), out_dims=1)
             (gradients, losses), (changes, _) = changed(*batch, dX, dt)
         own = Rows(*({name: g[0] for name, g in each.items()} for each in gradients))

@@ -441,7 +441,7 @@ class LeakageReport(SharedReport):
             examples = ", ".join(repr(each) for each in index[:3].tolist())
             more = ", ..." if len(index) > 3 else ""
             raise KeyError(
-                f"No record is labelled {label!r}. The labels are those of the DataFrame that was "
+                f"No record is labeled {label!r}. The labels are those of the DataFrame that was "
                 f"reported on, or positions where it has none: {examples}{more}. See "
                 "`report.records.index`."
             ) from None

@@ -91,7 +91,7 @@ class TestWithTorch:
             PrivateSGDClassifier(models.bil23_convnet, **options, **probes).fit(X, y)
 
     @pytest.mark.parametrize("build", ["bil23_convnet", "bil23_writers"])
-    def test_private_sgd_refuses_to_normalise_over_a_batch(self, rng, build):
+    def test_private_sgd_refuses_to_normalize_over_a_batch(self, rng, build):
         X, y = rng.random((20, 784)), np.arange(20) % 10
         first = {"bil23_convnet": {}, "bil23_writers": {"n_inputs": 784}}[build]
         model = PrivateSGDClassifier(

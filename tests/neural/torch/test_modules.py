@@ -58,7 +58,7 @@ def with_other(change):
 
 
 REFUSED = {
-    "batch normalisation": (sequence(nn.BatchNorm1d(6)), "GroupNorm"),
+    "batch normalization": (sequence(nn.BatchNorm1d(6)), "GroupNorm"),
     "running statistics": (
         sequence(
             nn.Unflatten(1, (2, 3)), nn.InstanceNorm1d(2, track_running_stats=True), nn.Flatten()

@@ -74,7 +74,7 @@ _MEMBERS, _TRAINING, _NOISE = range(10, 13)
 # Training sets that are drawn until one has two classes, at most.
 _MOST_DRAWS = 1000
 _UNDEFINED = (
-    "The training objective on the members of a release has no unique minimiser that could be "
+    "The training objective on the members of a release has no unique minimizer that could be "
     "reached: the exact test is not defined. Pass an estimator with a larger `alpha`, or leave "
     "'exact' out of `attacks`."
 )
@@ -540,7 +540,7 @@ class Release:
         return float(self._fit(model).score(*self.reference))
 
     def gap(self, model: Any) -> float:
-        """Mean normalised loss of attacked non-members less that of members; NaN without any."""
+        """Mean normalized loss of attacked non-members less that of members; NaN without any."""
         outside = self.attacked & ~self.member
         if not self.member.any() or not outside.any():
             return np.nan
