@@ -4,7 +4,7 @@ How fast does reweighting make all images lose the same?
 
 [FIL21] figure 5 follows iteratively reweighted Fisher information loss (IRFIL): over 15 steps it
 shows the standard deviation of the loss between images, which is to vanish, for linear and logistic
-regression. This script draws that curve, and the one for the accelerated search that skleak uses,
+regression. This script draws that curve, and the one for Newton's method, which skleak uses,
 which reaches the same weights in fewer fits.
 
 Then it shows what the figure of the paper cannot: the weights are functions of the images. What
