@@ -4,8 +4,8 @@ How fast does reweighting make all images lose the same?
 
 [FIL21] figure 5 follows iteratively reweighted Fisher information loss (IRFIL): over 15 steps it
 shows the standard deviation of the loss between images, which is to vanish, for linear and logistic
-regression. This script draws that curve, and the one for Newton's method, which skleak uses,
-which reaches the same weights in fewer fits.
+regression. This script draws that curve, and the one for Newton's method, which reaches the same
+weights in fewer fits.
 
 Then it shows what the figure of the paper cannot: the weights are functions of the images. What
 the images lose through all of the algorithm, weights included, stays uneven.
@@ -99,7 +99,7 @@ for ax, kind in zip(axes, ("linear", "logistic"), strict=True):
         if lines is None:
             continue
         ax.plot(lines["plain"], f"{marker}-", color="#a3260f", label=f"{name}, as in the paper")
-        ax.plot(lines["accelerated"], f"{marker}--", color="#3f6fb0", ms=4, label="accelerated")
+        ax.plot(lines["accelerated"], f"{marker}--", color="#3f6fb0", ms=4, label="Newton")
         ax.axhline(lines["in all"], color="#6b7280", ls=":", label="the weights counted")
     ax.set(yscale="log", xlabel="step of IRFIL", title=kind)
     ax.legend(frameon=False)
