@@ -73,7 +73,7 @@ def derivatives(model, a, y):
 
 @pytest.mark.parametrize("balance", mostly_slow(BALANCES))
 @pytest.mark.parametrize("fit_intercept", mostly_slow([True, False]))
-def test_weights_minimizer_and_level_solve_the_closed_system(
+def test_weights_level_and_minimizer_solve_the_closed_system(
     estimator_class, data, balance, fit_intercept
 ):
     options = BALANCES[balance]
