@@ -107,7 +107,7 @@ def solve_reweighted(
     state = _state(estimator, final, best.minimum, rule, best.level)
     if state.converged and not reaches_fixed_point(rule, state.factor, final, best.spread):
         state = replace(state, converged=False, at_fixed_point=False)
-    if best.spread > reweighting.tol:
+    if best.spread > reweighting.tol or not state.at_fixed_point:
         _warn_not_equalized(reweighting, best.spread, len(history), state)
     return state, best.minimum.n_iter, history
 
@@ -178,11 +178,18 @@ def _warn_not_equalized(
             " What the fit leaks is not known, and stated as NaN: weights that are not those of "
             "the fixed point have no known derivative. No goal, ledger, or guarantee takes it."
         )
-    warnings.warn(
+    message = (
         f"The reweighting stopped after {n_fits} fits with a relative spread of {spread:.1e}, "
         f"above tol={reweighting.tol:g}: records do not leak the same. "
         f"{advice} the spread by a larger `tol`, as in {type(reweighting).__name__}(tol=...)."
-        f"{unknown}",
+    )
+    if spread <= reweighting.tol:
+        message = (
+            "The weights of the reweighting differ by so much that rounding hides how they depend "
+            "on the data. Raise `alpha`, or clip records that are far from all others."
+        )
+    warnings.warn(
+        message + unknown,
         ConvergenceWarning,
         stacklevel=outer_stacklevel(),
     )
