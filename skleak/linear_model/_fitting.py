@@ -169,30 +169,27 @@ def _warn_not_converged(estimator: Any, minimum: Minimum) -> None:
 def _warn_not_equalized(
     reweighting: Reweighting, spread: float, n_fits: int, state: FitState
 ) -> None:
-    advice = "Raise its `max_iter` or `alpha`, or accept"
-    if n_fits <= reweighting.max_iter:
-        advice = "There may be no weights under which they do. Raise `alpha`, or accept"
-    unknown = ""
-    if not state.at_fixed_point:
-        unknown = (
-            " What the fit leaks is not known, and stated as NaN: weights that are not those of "
-            "the fixed point have no known derivative. No goal, ledger, or guarantee takes it."
-        )
-    message = (
-        f"The reweighting stopped after {n_fits} fits with a relative spread of {spread:.1e}, "
-        f"above tol={reweighting.tol:g}: records do not leak the same. "
-        f"{advice} the spread by a larger `tol`, as in {type(reweighting).__name__}(tol=...)."
-    )
     if spread <= reweighting.tol:
         message = (
-            "The weights of the reweighting differ by so much that rounding hides how they depend "
-            "on the data. Raise `alpha`, or clip records that are far from all others."
+            f"The reweighting reached a spread of {spread:.1e}, but its weights differ by so much "
+            "that rounding, or the spread left, hides how they depend on the data. Raise `alpha`, "
+            "lower `tol`, or clip records that are far from all others."
         )
-    warnings.warn(
-        message + unknown,
-        ConvergenceWarning,
-        stacklevel=outer_stacklevel(),
-    )
+    else:
+        advice = "Raise its `max_iter` or `alpha`, or accept"
+        if n_fits <= reweighting.max_iter:
+            advice = "There may be no weights under which they do. Raise `alpha`, or accept"
+        message = (
+            f"The reweighting stopped after {n_fits} fits with a relative spread of {spread:.1e}, "
+            f"above tol={reweighting.tol:g}: records do not leak the same. "
+            f"{advice} the spread by a larger `tol`, as in {type(reweighting).__name__}(tol=...)."
+        )
+    if not state.at_fixed_point:
+        message += (
+            " What the fit leaks is not known, and stated as NaN: what such weights give away has "
+            "no known derivative. No goal, ledger, or guarantee takes it."
+        )
+    warnings.warn(message, ConvergenceWarning, stacklevel=outer_stacklevel())
 
 
 NoiseCovariance: TypeAlias = (
