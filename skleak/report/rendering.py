@@ -267,7 +267,7 @@ def sentences(template: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
     Parameters
     ----------
     template : str
-        Name of a file of ``templates/sentences``, without its ending.
+        ``file_block`` of ``templates/sentences``, such as "leakage_lead", or a whole file.
     facts : mapping
         Names of the template. One that is missing is an error, never an empty word.
 
@@ -276,7 +276,10 @@ def sentences(template: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
     tuple of str
         Without those that are empty; white space, also that of line breaks, is one blank.
     """
-    said = _words().get_template(f"{template}.j2").render(facts)
+    name, _, block = template.partition("_")
+    document = _words().get_template(f"{name}.j2")
+    root = document.blocks[block] if block else document.root_render_func
+    said = "".join(root(document.new_context(facts)))
     parts = (" ".join(part.split()) for part in re.split(r"\n\s*\n", said) if part.strip())
     return tuple(re.sub(r" (?=[;,.)])", "", part) for part in parts)
 

@@ -101,7 +101,7 @@ def loss_histogram(loss: FloatArray, display: LeakageDisplay | None, counts: Any
     """
     bins, coarse = (leakage_histogram(loss, most, counts) for most in (None, 14))
     n = len(loss) if counts is None else int(counts.sum())
-    caption, *notes = sentences("histogram", {"bins": bins, "n": n})
+    caption, *notes = sentences("leakage_histogram", {"bins": bins, "n": n})
     if bins is None or coarse is None:
         return Paragraph(caption)
     svg = ""
