@@ -28,7 +28,7 @@ from skleak.linear_model import (
     PrivatePoissonRegressor,
 )
 from skleak.report import AuditReport
-from skleak.report.rendering import sentences
+from skleak.report.document import sentences
 from skleak.report.reports import check_enough
 from skleak.utils._typing import Array
 

@@ -10,7 +10,7 @@ from skleak.audit import LeakageAuditor
 from skleak.cli._options import AUDIT, REPORT, Demo
 from skleak.cli._terminal import say, wrap, write
 from skleak.linear_model import PrivateLinearRegression
-from skleak.report.rendering import sentences
+from skleak.report.document import sentences
 
 _SECRET = "sex"
 _N_RELEASES = 50

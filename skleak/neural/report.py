@@ -15,8 +15,17 @@ from skleak.bounds.errors import fisher_information_loss_mse
 from skleak.neural.guarantee import SGDGuarantee
 from skleak.plotting import LeakageDisplay
 from skleak.plotting.labels import number, percent
-from skleak.report.document import Block, Bullets, Card, Document, Pairs, Paragraph, Section
-from skleak.report.rendering import sentences, terms
+from skleak.report.document import (
+    Block,
+    Bullets,
+    Card,
+    Document,
+    Pairs,
+    Paragraph,
+    Section,
+    sentences,
+    terms,
+)
 from skleak.report.reports import Report, entries
 from skleak.report.tables import columns_of, explained, loss_histogram
 from skleak.utils._typing import Array, FloatArray

@@ -21,7 +21,7 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.removal import distances_without, removal_distances
 from skleak.influence.state import FitState, PartialState
 from skleak.mechanisms.grids import Grid
-from skleak.report.rendering import sentences
+from skleak.report.document import sentences
 from skleak.utils._blocks import is_large
 from skleak.utils._geometry import true_positives
 from skleak.utils._typing import FloatArray, IntArray

@@ -16,8 +16,17 @@ import pandas as pd
 
 from skleak._version import __version__
 from skleak.plotting.labels import plural, shorten
-from skleak.report.document import Bullets, Card, Document, Section
-from skleak.report.rendering import body_of, prose, to_html, to_markdown, to_text
+from skleak.report.document import (
+    Bullets,
+    Card,
+    Document,
+    Section,
+    body_of,
+    prose,
+    to_html,
+    to_markdown,
+    to_text,
+)
 from skleak.utils._arguments import import_optional
 from skleak.utils._files import write_confidential
 

@@ -10,8 +10,7 @@ from skleak.plotting import LeakageDisplay
 from skleak.plotting.attacks import inline_svg
 from skleak.plotting.labels import attack_label, count, number, percent, plural, root, shorten
 from skleak.plotting.results import Histogram, leakage_histogram
-from skleak.report.document import Block, Column, Figure, Paragraph, Table
-from skleak.report.rendering import sentences
+from skleak.report.document import Block, Column, Figure, Paragraph, Table, sentences
 from skleak.utils._typing import FloatArray
 
 _SHOWN: dict[str, Callable[[Any], str]] = {

@@ -11,7 +11,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.linear_model import PrivateLinearRegression
-from skleak.report.rendering import sentences
+from skleak.report.document import sentences
 
 
 @pytest.fixture

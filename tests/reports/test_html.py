@@ -13,8 +13,7 @@ from helpers import Page
 from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression
 from skleak.plotting import LeakageDisplay
 from skleak.plotting.labels import number, percent
-from skleak.report.document import Bullets, Document, Section
-from skleak.report.rendering import to_html
+from skleak.report.document import Bullets, Document, Section, to_html
 
 
 def _counts(html):

@@ -4,8 +4,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from skleak.report.document import Card, Document, Paragraph, Section
-from skleak.report.rendering import to_text
+from skleak.report.document import Card, Document, Paragraph, Section, to_text
 
 
 def test_text_fits_a_terminal_and_steers_it_nowhere(make_report, rng, evil_names):

@@ -32,7 +32,7 @@ from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.calibration import ladder_rung
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor, SGDGuarantee
 from skleak.neural.gradients import make_clipping
-from skleak.report.rendering import sentences
+from skleak.report.document import sentences
 from skleak.solvers import Objective
 from skleak.utils._confidential import CalibratedNoise, without_ledger
 from skleak.utils._predictions import classifies, utility_of

@@ -35,7 +35,7 @@ from skleak.audit.noise._checks import (
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning, ReleaseMismatchWarning
 from skleak.influence.noise import noise_covariance
 from skleak.influence.state import NoiseShape
-from skleak.report.rendering import sentences
+from skleak.report.document import sentences
 from skleak.utils._blocks import row_blocks, stacked
 from skleak.utils._geometry import gained, true_positives
 from skleak.utils._sklearn_compat import outer_stacklevel

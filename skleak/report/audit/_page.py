@@ -36,8 +36,9 @@ from skleak.report.document import (
     Paragraph,
     Section,
     Table,
+    sentences,
+    terms,
 )
-from skleak.report.rendering import sentences, terms
 from skleak.report.reports import rounded
 from skleak.report.tables import columns_of, explained
 

@@ -33,8 +33,8 @@ from skleak.report.document import (
     Section,
     Table,
     overview,
+    sentences,
 )
-from skleak.report.rendering import sentences
 from skleak.report.reports import (
     PersonalReport,
     Report,

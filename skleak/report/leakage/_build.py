@@ -13,6 +13,7 @@ from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import LeakageModel, leakage_model
 from skleak.influence.removal import removal_bounds
 from skleak.influence.state import FitState, RecordBatch, partial_state, same_table
+from skleak.report.document import sentences
 from skleak.report.guarantee import (
     OUTSIDE,
     Promises,
@@ -38,7 +39,6 @@ from skleak.report.measures import (
     unknowns,
     with_steps,
 )
-from skleak.report.rendering import sentences
 from skleak.solvers import MultinomialObjective
 from skleak.utils._blocks import Blocks, is_large, positions_of, row_blocks
 from skleak.utils._geometry import gained, true_positives

@@ -23,10 +23,11 @@ from skleak.report.document import (
     Section,
     Table,
     overview,
+    sentences,
+    terms,
 )
 from skleak.report.guarantee import DifferentialPrivacy
 from skleak.report.measures import LIMIT, MUCH, RARE, Separation, attacker
-from skleak.report.rendering import sentences, terms
 from skleak.report.reports import PersonalReport, SharedReport, check_enough, entries, rounded
 from skleak.report.tables import columns_of, explained, loss_histogram
 from skleak.utils._geometry import gained, true_positives

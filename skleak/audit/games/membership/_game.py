@@ -35,7 +35,7 @@ from skleak.audit.tables._membership import (
 from skleak.audit.tables._rates import MembershipDesign, Outcome, release_key
 from skleak.metrics.verdicts import simultaneous_confidence_level
 from skleak.plotting.labels import BOUNDS
-from skleak.report.rendering import sentences
+from skleak.report.document import sentences
 from skleak.utils._records import checked_labels, flat_labels, resolve_features, row_labels
 from skleak.utils._typing import Array, BoolArray, FloatArray
 
