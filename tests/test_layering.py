@@ -103,7 +103,7 @@ SIDE_DOORS = {
     "skleak.metrics.intervals",
     "skleak.metrics.scores",
     "skleak.metrics.verdicts",
-    "skleak.plotting.attacks",
+    "skleak.plotting.displays",
     "skleak.report.reports",
     "skleak.report.document",
 }

@@ -26,7 +26,7 @@ from sklearn.preprocessing import (
 
 from skleak.inspection._pipeline import flat_steps
 from skleak.metrics import mean_interval
-from skleak.plotting.results import middle_noise
+from skleak.plotting.displays import middle_noise
 from skleak.utils._arguments import check_level, check_numbers
 from skleak.utils._records import checked_labels, named, resolve_features, row_labels
 from skleak.utils._sklearn_compat import input_positions, one_hot_widths

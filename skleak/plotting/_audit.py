@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.exceptions import NotFittedError
 
-from skleak.plotting.attacks import (
+from skleak.plotting.displays import (
     Display,
     label_of,
     legend_of_names,

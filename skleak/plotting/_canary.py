@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from skleak.bounds.priors import success_to_advantage
-from skleak.plotting.attacks import (
+from skleak.plotting.displays import (
     BAYES,
     BOUND_STYLES,
     OTHER_BOUNDS,

@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.plotting.attacks import Display, new_axes
+from skleak.plotting.displays import Display, counted_quantiles, leakage_histogram, new_axes
 from skleak.plotting.labels import BLUE, INK, ORANGE, PALE, WHITE, number, percent, shorten
-from skleak.plotting.results import counted_quantiles, leakage_histogram
 
 Kind = Literal["histogram", "features", "groups"]
 _KINDS = ("histogram", "features", "groups")

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skleak.adversary.models import count_releases
-from skleak.plotting.attacks import Display, legend_of_names, new_axes, panels
+from skleak.plotting.displays import Display, legend_of_names, new_axes, panels
 from skleak.plotting.labels import BLUE, INK, count, number
 from skleak.utils._typing import FloatArray, IntArray
 

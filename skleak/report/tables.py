@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 
 from skleak.plotting import LeakageDisplay
-from skleak.plotting.attacks import inline_svg
+from skleak.plotting.displays import Histogram, inline_svg, leakage_histogram
 from skleak.plotting.labels import attack_label, count, number, percent, plural, root, shorten
-from skleak.plotting.results import Histogram, leakage_histogram
 from skleak.report.document import Block, Column, Figure, Paragraph, Table, sentences
 from skleak.utils._typing import FloatArray
 

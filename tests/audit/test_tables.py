@@ -16,7 +16,7 @@ from skleak.audit.tables._rates import (
 from skleak.metrics import binomial_interval, mean_interval
 from skleak.metrics.intervals import detectable_excess
 from skleak.metrics.verdicts import BIASED, CONSISTENT, EXCEEDED, VACUOUS
-from skleak.plotting.results import group_records
+from skleak.plotting.displays import group_records
 
 DESIGN = SecretDesign(
     targets=np.array([4, 2]),

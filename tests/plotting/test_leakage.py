@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skleak.linear_model import PrivateLinearRegression
 from skleak.plotting import LeakageDisplay
-from skleak.plotting.attacks import inline_svg
+from skleak.plotting.displays import inline_svg
 
 
 @pytest.fixture

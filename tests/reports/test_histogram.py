@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from helpers import every
 
-from skleak.plotting.results import leakage_histogram, log_ticks, round_ticks
+from skleak.plotting.displays import leakage_histogram, log_ticks, round_ticks
 
 
 @every("n", [2, 7, 100, 5000])

@@ -14,7 +14,7 @@ from scipy import stats
 
 from skleak.metrics import mean_interval
 from skleak.metrics.verdicts import EXCEEDED, multiplicity_correction, p_value_exceeds
-from skleak.plotting.results import counts_success
+from skleak.plotting.displays import counts_success
 from skleak.report.audit._results import BASELINES, AuditFacts, best_rows, guess_success, levels
 from skleak.utils._typing import BoolArray, FloatArray
 

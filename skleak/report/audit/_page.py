@@ -11,9 +11,8 @@ import pandas as pd
 from skleak._version import __version__
 from skleak.metrics.verdicts import BIASED, EXCEEDED
 from skleak.plotting import AuditDisplay
-from skleak.plotting.attacks import inline_svg
+from skleak.plotting.displays import counts_success, inline_svg
 from skleak.plotting.labels import attack_label, code, count, number, percent, plural, root, shorten
-from skleak.plotting.results import counts_success
 from skleak.report.audit._decision import Decision, exposures
 from skleak.report.audit._results import (
     BASELINES,

@@ -10,8 +10,8 @@ import pandas as pd
 
 from skleak.metrics.verdicts import EXCEEDED, INCOMPARABLE
 from skleak.plotting import AuditDisplay
+from skleak.plotting.displays import counts_success
 from skleak.plotting.labels import attack_label, count, limit_text, number, percent, plural, shorten
-from skleak.plotting.results import counts_success
 from skleak.report.audit._decision import Decision, decide, surely_above
 from skleak.report.audit._page import (
     assumption_facts,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak.plotting.displays import counts_success
 from skleak.plotting.labels import bound_label
-from skleak.plotting.results import counts_success
 
 # Attacks that do not look at the released model.
 BASELINES = ("prior", "imputation")
