@@ -383,7 +383,7 @@ class RecordsAbove:
 
     @property
     def tells(self) -> bool:
-        """Whether a number above 0 is known, or releases are enough to take 0 for few."""
+        """True if a number above 0 is known, or releases are enough to take 0 for few."""
         return self.at_least > 0 or self.n_releases >= self.n_enough
 
 

@@ -71,7 +71,7 @@ class Clipping:
 
     @property
     def smooth(self) -> bool:
-        """Whether the clipped gradient is differentiable, so that it has a Fisher information."""
+        """True if the clipped gradient is differentiable, and so has a Fisher information."""
         return self.name == "smooth"
 
     @property

@@ -150,7 +150,7 @@ class PrivateSGDReport(Report):
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What the numbers say, in plain words; the first is the answer."""
+        """Sentences about the numbers, in plain words; the first is the answer."""
         return (*self._lead, *self._notes)
 
     @cached_property

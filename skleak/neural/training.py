@@ -436,7 +436,7 @@ class Plan:
 
     @property
     def arithmetic(self) -> str:
-        """What noise and sums are: "exact" integers, or floats that stand for "real numbers"."""
+        """Kind of noise and sums: "exact" integers, or floats that stand for "real numbers"."""
         return "real numbers" if self.grid is None else "exact"
 
     def stated_epsilon(self, n_steps: int, n_parameters: int) -> float:

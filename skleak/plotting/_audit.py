@@ -176,7 +176,7 @@ class AuditDisplay(Display):
 
     @property
     def caption(self) -> str:
-        """What the figure shows, in a sentence or two."""
+        """The figure in a sentence or two."""
         if not self.over_noise:
             return "Gain over guessing of every attack tried, with its interval."
         known = "the share of people above the limit and the largest gain; "

@@ -122,7 +122,7 @@ class Unknown:
 
     @property
     def step(self) -> FloatArray:
-        """How much lower and higher a number is that it is held against, (k,)."""
+        """Distance of the numbers that a number is held against, below and above, (k,)."""
         return self.sd * self.left
 
     @property

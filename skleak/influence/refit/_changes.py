@@ -222,7 +222,7 @@ class Change:
         return _times(self.x, self.w[self._layout])
 
     def along(self, steps: FloatArray) -> FloatArray:
-        """How far steps (b, p) move the predictors, (b, m, K)."""
+        """Return the moves of the predictors by steps (b, p), (b, m, K)."""
         return self.x @ steps[:, self._layout]
 
     @cached_property

@@ -496,7 +496,7 @@ class WeightSearch(ABC):
 
     @property
     def _limits(self) -> dict[str, Any]:
-        """Where the search ends."""
+        """Return the limits of the search."""
         patience = None if self.plain or self.max_iter <= _PATIENCE else _PATIENCE
         return {"max_iter": self.max_iter - self.n_fits, "tol": self.tol, "patience": patience}
 

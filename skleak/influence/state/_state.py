@@ -504,14 +504,14 @@ class FitState:
 
     @property
     def failure(self) -> str:
-        """What did not converge, as the start of a message."""
+        """Start of a message: the part that did not converge."""
         if self.at_fixed_point:
             return "The fit did not converge"
         return "The reweighting did not reach its fixed point"
 
     @property
     def remedy(self) -> str:
-        """What to do about it."""
+        """Advice on such a failure."""
         if self.at_fixed_point:
             return "Raise `max_iter` or `alpha`, or scale the columns."
         return "Raise `alpha` or the reweighting's `max_iter`, or lower its `tol`."

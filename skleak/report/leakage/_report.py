@@ -373,7 +373,7 @@ class LeakageReport(SharedReport):
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What the numbers say, in plain words and units; the first is the answer."""
+        """Sentences about the numbers, in plain words and units; the first is the answer."""
         return (*self.lead, *self.notes)
 
     @cached_property
