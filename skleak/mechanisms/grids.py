@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -71,16 +71,19 @@ def discrete_gaussian(scale: float, size: int) -> npt.NDArray[np.int64]:
         raise ValueError(
             f"`scale` must be positive and at most 2**48; got {scale!r}. Draw on a coarser grid."
         )
+    return np.array(_gaussian_measurement(float(scale))([0] * size), dtype=np.int64)
+
+
+@lru_cache(maxsize=64)
+def _gaussian_measurement(scale: float) -> Callable[[list[int]], list[int]]:
     # Loaded late: models that add no noise need no shared library.
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian
     from opendp.metrics import l2_distance
 
     with _contributed_features():
-        measurement = make_gaussian(
-            vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=float(scale)
-        )
-    return np.array(measurement([0] * size), dtype=np.int64)
+        domain = vector_domain(atom_domain(T="i64"))
+        return make_gaussian(domain, l2_distance(T="f64"), scale=scale)
 
 
 def dyadic_discrete_gaussian(log2_scale: int, size: int) -> npt.NDArray[np.int64]:

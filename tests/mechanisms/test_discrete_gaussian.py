@@ -102,13 +102,13 @@ class TestFeatureFlags:
         monkeypatch.setattr(opendp.measurements, "make_gaussian", fail)
         before = set(GLOBAL_FEATURES)
         with pytest.raises(RuntimeError, match="no measurement"):
-            discrete_gaussian(1.0, 1)
+            discrete_gaussian(1.0 + 2.0**-20, 1)  # a scale that no other test has measured with
         assert before == GLOBAL_FEATURES
 
     def test_threads_do_not_disturb_each_other(self):
         before = set(GLOBAL_FEATURES)
         with ThreadPoolExecutor(4) as pool:
-            drawn = list(pool.map(lambda _: discrete_gaussian(2.0**30, 2), range(40)))
+            drawn = list(pool.map(lambda k: discrete_gaussian(2.0**30 + k, 2), range(40)))
         assert len(np.unique(drawn)) == 80
         assert before == GLOBAL_FEATURES
 
