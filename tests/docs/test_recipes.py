@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from skleak.audit import LeakageAuditor
 from skleak.channels import GaussianChannel
 from skleak.linear_model import PrivateLinearRegression
 
-CONTRIBUTING = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+ROOT = Path(__file__).parents[2]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def followed(title):
@@ -20,6 +22,27 @@ def followed(title):
     made = {"__name__": "recipe"}
     exec(re.search(r"```python\n(.*?)```", section, re.DOTALL)[1], made)
     return section, made
+
+
+def test_the_way_of_a_record_leads_through_what_exists():
+    way = CONTRIBUTING.split("## One record")[1].split("\n## ")[0]
+    steps = re.findall(r"^\| \d \| `(.*?)` \|", way, re.MULTILINE)
+    assert len(steps) == 8
+    assert all(callable(resolve_name(step)) for step in steps)
+
+
+def test_files_that_are_named_exist():
+    text = re.sub(r"```.*?```", "", CONTRIBUTING, flags=re.DOTALL)
+    named = re.findall(r"`((?:[a-z]\w*|\.ci)/[\w./]+?)`", text)
+    roots = (ROOT, ROOT / "skleak")
+    ends = ("", ".py")
+    missing = [
+        name
+        for name in named
+        if not any((root / f"{name.rstrip('/')}{end}").exists() for root in roots for end in ends)
+    ]
+    assert len(named) > 20
+    assert missing == ["skleak/X"] or not missing
 
 
 @pytest.mark.parametrize("distance", [0.0, 0.1, 1.0, 4.0])
