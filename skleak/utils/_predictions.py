@@ -7,6 +7,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 
 from skleak.utils._arguments import check_numbers
+from skleak.utils._labels import label_places
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Stands in for a probability of zero: the largest loss is -log of it, 708.4, and finite.
@@ -59,9 +60,7 @@ def label_positions(labels: Array, classes: Any) -> IntArray:
 
     Shapes: ``labels`` (n,); ``classes`` (n_classes,); returns (n,).
     """
-    known = np.asarray(classes).tolist()
-    lookup = {label: position for position, label in enumerate(known)}
-    positions = np.array([lookup.get(label, -1) for label in labels.tolist()], dtype=np.intp)
+    positions = label_places(labels, classes)
     if np.all(positions < 0):
         raise ValueError(
             "The model knows none of the labels; expected some of its classes. "

@@ -86,6 +86,9 @@ def test_invalid_targets_and_weights(records):
         PrivatePoissonRegressor().fit(large, *arrays(counts))
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         PrivateLogisticRegression().fit(large, *arrays(y))
+    mixed = np.where(np.arange(60) < 30, np.array("1", dtype=object), 2)
+    with pytest.raises(TypeError, match="types of the target are mixed"):
+        PrivateLogisticRegression().fit(large, *arrays(mixed))
     with pytest.raises(ValueError, match="only one class"):
         PrivateLogisticRegression().fit(large, *arrays(np.zeros(60)))
     with pytest.raises(ValueError, match=r"labels of 20 records are not among.*row 2\b"):
@@ -111,7 +114,7 @@ def test_new_records_are_checked_as_they_are_walked_through(records):
         model.fisher_information_loss(arrays(X)[0])
     labels = PrivateLogisticRegression().fit(*arrays(X[:, :2], np.arange(60) % 2))
     losses = labels.fisher_information_loss(*arrays(X[:, :2], np.arange(60) % 3))
-    with pytest.raises(ValueError, match=r"not fitted on, of .* records"):
+    with pytest.raises(ValueError, match=r"of .* records are not among `classes_`"):
         losses.compute()
 
 
