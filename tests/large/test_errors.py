@@ -47,7 +47,7 @@ def test_records_and_targets_that_are_not_aligned(records):
     frame = pd.DataFrame(records[0], columns=COLUMNS)
     parts = dd.from_pandas(frame, npartitions=3)
     other = dd.from_pandas(pd.Series(records[1]), npartitions=4)
-    with pytest.raises(ValueError, match="not aligned: the partitions of X have 20, 20, 20"):
+    with pytest.raises(ValueError, match=r"not aligned: the partitions of X have \(20, 20, 20\)"):
         PrivateLinearRegression().fit(parts, other)
 
 
