@@ -9,7 +9,8 @@ import pandas as pd
 
 from skleak.plotting.attacks import Display, new_axes
 from skleak.plotting.labels import BLUE, INK, ORANGE, PALE, WHITE, number, percent, shorten
-from skleak.plotting.results import counted_quantiles, leakage_histogram
+from skleak.plotting.results import leakage_histogram
+from skleak.utils._summaries import counted_quantiles
 
 Kind = Literal["histogram", "features", "groups"]
 _KINDS = ("histogram", "features", "groups")

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from skleak.utils._summaries import counted_quantiles
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Losses this close are tied: equal in theory, computed in another order.
@@ -188,21 +189,6 @@ def leakage_histogram(
     inside = np.clip(finite, edges[0], edges[-1])
     heights = np.histogram(inside, bins=edges, weights=each)[0].astype(np.intp)
     return Histogram(edges, heights, ticks, heavy, constant, n_below, n_omitted)
-
-
-def counted_quantiles(values: FloatArray, counts: IntArray, q: Any) -> Any:
-    """Quantiles of values that occur so often each, interpolated as `numpy.quantile` does.
-
-    Shapes: ``values``, ``counts`` (n,); returns the shape of ``q``.
-    """
-    order = np.argsort(values, kind="stable")
-    last = np.cumsum(counts[order])
-    place = np.asarray(q) * (last[-1] - 1)
-    low, high = (
-        values[order][np.searchsorted(last, end(place), side="right")]
-        for end in (np.floor, np.ceil)
-    )
-    return low + (place - np.floor(place)) * (high - low)
 
 
 def round_ticks(low: float, high: float) -> FloatArray:
