@@ -2,7 +2,9 @@
 
 import copy
 import warnings
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
@@ -16,13 +18,45 @@ from skleak._released_export import ExportMixin
 from skleak._version import __version__
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.mechanisms.grids import Grid
+from skleak.utils._blocks import Blocks
 from skleak.utils._records import values_withheld, withholding
 from skleak.utils._sklearn_compat import copy_attributes, validate_data
-from skleak.utils._typing import Array, FloatArray
-from skleak.utils.sources import lazily
+from skleak.utils._typing import Array, Data, FloatArray
+from skleak.utils.sources import is_large_source, only_finite, opened, refuse_path
 
 # What a guarantee of a model alone is about; of a pipeline it is the table that came in.
 TABLE = "the table that the model received"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def lazily(method: F) -> F:
+    """Wrap a method that answers about records to answer lazily where these lie outside memory.
+
+    What travels to where the records are is a released model, of which nothing is confidential.
+    A path is refused.
+    """
+
+    @wraps(method)
+    def wrapped(self: Any, X: Any) -> Any:
+        kind: Any = getattr(self, "_released", type(self))
+        refuse_path(X, method.__name__)
+        if not is_large_source(X) or "coef_" not in getattr(kind, "_published", ()):
+            return method(self, X)
+        check_is_fitted(self)
+        table = opened(self, X)
+        records = only_finite(table.X, "X", table.names)
+        released = kind.__new__(kind)  # which answers about columns by their position
+        copy_attributes(self, released, {*kind._published} - {"feature_names_in_"})
+        blocks = Blocks.of(records, width=0, keep_sparse=True)
+        return blocks.map(_answered, released, method.__name__)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _answered(X: Data, model: Any, name: str) -> Array:
+    """Answer about a block; scikit-learn refuses one of no records."""
+    answer: Array = getattr(model, name)(X if X.shape[0] else np.zeros((1, X.shape[1])))
+    return answer[: X.shape[0]]
 
 
 class LinearPredictionMixin:

@@ -54,7 +54,6 @@ from skleak.accounting.gaussian import gaussian_delta, mu_from_epsilon_delta
 from skleak.utils._arguments import (
     as_result,
     broadcast,
-    check_at_least,
     check_choice,
     check_real,
     check_scalar,
@@ -427,7 +426,7 @@ def subsampled_fisher_factors(
     (0.0472, 0.0257)
     """
     rate = check_real("sampling_rate", sampling_rate, high=1.0)
-    reach = check_at_least("distance", distance, 0.0)
+    reach = check_real("distance", distance)
     rate, reach = broadcast(sampling_rate=rate, distance=reach)
     along, across = np.array(rate), np.array(rate)
     with np.errstate(divide="ignore"):

@@ -9,7 +9,7 @@ from numpy.polynomial import chebyshev
 
 from skleak.adversary.knowledge import Population, range_of_others
 from skleak.bounds import bayes_mse, van_trees_mse
-from skleak.utils._arguments import check_finite
+from skleak.utils._arguments import check_numbers
 from skleak.utils._blocks import row_blocks
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
@@ -352,7 +352,7 @@ def _given(prior: Any, flat: NumberPrior) -> tuple[FloatArray, FloatArray, Float
 def _values_and_weights(prior: Any) -> tuple[FloatArray, FloatArray]:
     """Return a prior given as numbers and their probabilities, (k,) each."""
     try:
-        values, weights = (check_finite("prior", each).astype(np.float64) for each in prior)
+        values, weights = (check_numbers("prior", each, finite=True) for each in prior)
     except (TypeError, ValueError) as error:
         raise ValueError(
             "`prior` of a number must be 'marginal', 'uniform', 'conditional', a frozen "

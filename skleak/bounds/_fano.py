@@ -30,7 +30,7 @@ from scipy.optimize import elementwise
 from scipy.special import logsumexp
 
 from skleak.bounds.priors import Prior, broadcast_shape, is_likeliest, parse_prior
-from skleak.utils._arguments import as_result, check_at_least
+from skleak.utils._arguments import as_result, check_real
 from skleak.utils._typing import FloatArray
 
 # Below this |x|, power series replace differences of nearly equal numbers.
@@ -258,7 +258,7 @@ def fano_advantage(information: npt.ArrayLike, prior: npt.ArrayLike) -> Any:
     >>> fano_advantage([0.0, 1.0], 10**10).round(4)
     array([0.    , 0.0523])
     """
-    information = check_at_least("information", information, 0.0)
+    information = check_real("information", information)
     parsed = parse_prior(prior)
     broadcast_shape(information=information.shape, prior=parsed.batch_shape)
     return as_result(_fano(information, parsed, np.ones(())))
@@ -358,8 +358,8 @@ def minimum_over_orders(
 
     ``tighter`` takes the place of epsilon, where it is given. Returns (...).
     """
-    epsilon = check_at_least("epsilon", epsilon, 0.0)
-    order = check_at_least("order", order, 1.0)
+    epsilon = check_real("epsilon", epsilon)
+    order = check_real("order", order, low=1.0)
     parsed = parse_prior(prior)
     if order.ndim == 0:
         broadcast_shape(epsilon=epsilon.shape, prior=parsed.batch_shape)
@@ -413,7 +413,7 @@ def closed_form_fano_advantage(information: npt.ArrayLike, prior: npt.ArrayLike)
     >>> round(closed_form_fano_advantage(0.5, 10), 4)
     0.4646
     """
-    information = check_at_least("information", information, 0.0)
+    information = check_real("information", information)
     parsed = parse_prior(prior)
     broadcast_shape(information=information.shape, prior=parsed.batch_shape)
     log_size = np.log(parsed.n_values)
@@ -467,7 +467,7 @@ def information_projection_advantage(information: npt.ArrayLike, prior: npt.Arra
     >>> information_projection_advantage([0.0, 0.1], [0.7, 0.2, 0.1]).round(4)
     array([0.    , 0.6242])
     """
-    information = check_at_least("information", information, 0.0)
+    information = check_real("information", information)
     parsed = parse_prior(prior)
     broadcast_shape(information=information.shape, prior=parsed.batch_shape)
     return as_result(_projection(information, parsed, np.ones(())))

@@ -9,13 +9,7 @@ from scipy.special import bernoulli, factorial, lambertw, ndtr
 
 from skleak.bounds._fano import log_remainder, root_above
 from skleak.bounds.priors import broadcast_shape
-from skleak.utils._arguments import (
-    as_result,
-    broadcast,
-    check_at_least,
-    check_numbers,
-    check_real,
-)
+from skleak.utils._arguments import as_result, broadcast, check_numbers, check_real
 from skleak.utils._typing import FloatArray
 
 # Beyond this many scales a Gaussian tail is zero in float64.
@@ -324,12 +318,12 @@ def generalization_gap_bound(
     >>> round(generalization_gap_bound(0.02, 1.0, train_loss=0.0), 4)
     0.0198
     """
-    information = check_at_least("information", information, 0.0)
+    information = check_real("information", information)
     loss_range = check_real("loss_range", loss_range, low_open=True, finite=True, hint=_CUT)
     if train_loss is None:
         information, loss_range = broadcast(information=information, loss_range=loss_range)
         return as_result(loss_range * _largest_variation(information))
-    train = check_at_least("train_loss", train_loss, 0.0)
+    train = check_real("train_loss", train_loss)
     information, loss_range, train = broadcast(
         information=information, loss_range=loss_range, train_loss=train
     )

@@ -54,7 +54,7 @@ from skleak.bounds.priors import (
     is_likeliest,
     parse_prior,
 )
-from skleak.utils._arguments import as_result, check_at_least, check_choice, check_real
+from skleak.utils._arguments import as_result, check_choice, check_real
 from skleak.utils._blocks import row_blocks
 from skleak.utils._geometry import lower_hull
 from skleak.utils._typing import FloatArray
@@ -440,7 +440,7 @@ def gdp_advantage(
     >>> round(gdp_advantage(1.0, 10), 4), round(gdp_advantage(1.0, 10, reference_mu=0.5), 4)
     (0.2544, 0.1303)
     """
-    mu = check_at_least("mu", mu, 0.0)
+    mu = check_real("mu", mu)
     parsed = parse_prior(prior)
     shape = broadcast_shape(mu=mu.shape, prior=parsed.batch_shape)
     if parsed.probabilities is None:
@@ -453,7 +453,7 @@ def gdp_advantage(
             bound[rows] = pairwise_advantage(flat[0][rows], flat[1][rows])
         bound = bound.reshape(shape)
     if reference_mu is not None:
-        reference = check_at_least("reference_mu", reference_mu, 0.0)
+        reference = check_real("reference_mu", reference_mu)
         broadcast_shape(mu=mu.shape, prior=parsed.batch_shape, reference_mu=reference.shape)
         bound = np.minimum(bound, _reference_advantage(reference, parsed))
     return as_result(bound)
@@ -526,7 +526,7 @@ def dp_advantage(epsilon: npt.ArrayLike, delta: npt.ArrayLike, prior: npt.ArrayL
     >>> round(dp_advantage(1.0, 1e-5, [0.7, 0.2, 0.1]), 5)
     1e-05
     """
-    epsilon = check_at_least("epsilon", epsilon, 0.0)
+    epsilon = check_real("epsilon", epsilon)
     delta = check_real("delta", delta, high=1.0)
     parsed = parse_prior(prior)
     broadcast_shape(epsilon=epsilon.shape, delta=delta.shape, prior=parsed.batch_shape)

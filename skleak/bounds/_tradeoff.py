@@ -44,7 +44,7 @@ from skleak.bounds.priors import (
     parse_prior,
     water_filling,
 )
-from skleak.utils._arguments import as_result, check_at_least, check_numbers
+from skleak.utils._arguments import as_result, check_numbers, check_real
 from skleak.utils._blocks import row_blocks
 from skleak.utils._geometry import log_prior, planar_success, without_wide_gaps
 from skleak.utils._typing import FloatArray
@@ -435,7 +435,7 @@ def gaussian_tradeoff_advantage(distances: npt.ArrayLike, prior: npt.ArrayLike) 
     >>> round(gaussian_tradeoff_advantage([0.9**0.5] * 10, 10), 4)
     0.2996
     """
-    distances = check_at_least("distances", distances, 0.0)
+    distances = check_real("distances", distances)
     parsed = parse_prior(prior)
     if distances.ndim == 0:
         raise ValueError(

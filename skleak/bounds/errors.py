@@ -10,8 +10,8 @@ from skleak.bounds.priors import broadcast_shape
 from skleak.utils._arguments import (
     SUM_TOLERANCE,
     as_result,
-    check_at_least,
     check_numbers,
+    check_real,
     check_scalar,
     make_generator,
 )
@@ -110,8 +110,8 @@ def bayes_mse(
     """
     encodings = check_numbers("encodings", encodings, finite=True, empty=False)
     values = check_numbers("values", values, finite=True, empty=False)
-    prior = check_at_least("prior", check_numbers("prior", prior, finite=True), 0.0)
-    scale = check_at_least("noise_scale", check_numbers("noise_scale", noise_scale), 0.0)
+    prior = check_real("prior", prior, finite=True)
+    scale = check_real("noise_scale", noise_scale)
     draws = int(check_scalar("n_draws", n_draws, low=2, finite=True))
     if encodings.ndim < 2:
         raise ValueError(
@@ -397,7 +397,7 @@ def cramer_rao_mse(
                 f"{jacobian.shape}."
             )
         slope = slope + jacobian
-    bias = check_at_least("squared_bias", squared_bias, 0.0)
+    bias = check_real("squared_bias", squared_bias)
     broadcast_shape(
         fisher_information=information.shape[:-2],
         bias_jacobian=slope.shape[:-2],
@@ -468,7 +468,7 @@ def fisher_information_loss_mse(eta: npt.ArrayLike) -> Any:
     >>> fisher_information_loss_mse([0.0, 0.5, 2.0])
     array([ inf, 4.  , 0.25])
     """
-    eta = check_at_least("eta", eta, 0.0)
+    eta = check_real("eta", eta)
     with np.errstate(divide="ignore", over="ignore"):
         return as_result((1.0 / eta) ** 2)
 
@@ -525,10 +525,10 @@ def hammersley_chapman_robbins_mse(
     >>> round(hammersley_chapman_robbins_mse(2.0, [1.0, 1.0], 0.5, 0.25**2), 4)
     0.0723
     """
-    epsilon = check_at_least("epsilon", epsilon, 0.0)
-    diameters = check_at_least("diameters", diameters, 0.0)
-    contraction = check_at_least("contraction", contraction, 0.0)
-    bias = check_at_least("squared_bias", squared_bias, 0.0)
+    epsilon = check_real("epsilon", epsilon)
+    diameters = check_real("diameters", diameters)
+    contraction = check_real("contraction", contraction)
+    bias = check_real("squared_bias", squared_bias)
     if diameters.ndim == 0 or diameters.shape[-1] == 0:
         raise ValueError(
             "`diameters` must have the coordinates along its last axis; got shape "

@@ -11,8 +11,8 @@ from skleak.utils._arguments import (
     SUM_TOLERANCE,
     as_result,
     check_count,
-    check_finite,
     check_integers,
+    check_numbers,
     check_prior,
     is_uniform,
     make_generator,
@@ -54,7 +54,7 @@ class DiscreteChannel(Channel):
     """
 
     def __init__(self, table: npt.ArrayLike) -> None:
-        array = check_finite("table", table)
+        array = check_numbers("table", table, finite=True)
         if array.ndim != 2 or array.shape[0] < 2 or array.shape[1] < 1:
             raise ValueError(
                 "`table` must have shape (M, K), a row of probabilities for each of M >= 2 values "

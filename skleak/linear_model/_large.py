@@ -202,7 +202,8 @@ def _targets(estimator: Any, y: Any, looked: _Looked) -> tuple[Any, FloatArray]:
         if problem is not None:
             estimator._refuse_negative(problem[2], f"row {problem[0]}")
         return as_floats(y, "y"), looked.moments.target_sums
-    labels = label_array(list(looked.labels), y.dtype)
+    expect_labels(np.array([*looked.labels], dtype=object))
+    labels = label_array([*looked.labels], y.dtype)
     counts = {label: (n, f"row {at}") for label, (at, _, n, _) in looked.labels.items()}
     estimator.classes_ = find_classes(
         np.sort(labels), estimator.classes, None, type(estimator).__name__, counts

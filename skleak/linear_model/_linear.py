@@ -18,7 +18,7 @@ from skleak._released import (
 )
 from skleak.linear_model._base import PrivateLinearModel
 from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
-from skleak.utils._labels import block_codes, check_known_labels, find_classes
+from skleak.utils._labels import encoded, find_classes
 from skleak.utils._records import row_label
 from skleak.utils._typing import Array, FloatArray
 
@@ -208,11 +208,9 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     classes: npt.ArrayLike | None = field(default=None, kw_only=True)
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
-        if fitted:
-            check_known_labels(y, self.classes_, records)
-        else:
+        if not fitted:
             self.classes_ = find_classes(y, self.classes, records, type(self).__name__)
-        return block_codes(y, self.classes_)
+        return encoded(y, self.classes_, records)
 
     @property
     def _declares_classes(self) -> bool:

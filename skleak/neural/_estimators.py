@@ -10,7 +10,7 @@ from sklearn.utils import column_or_1d
 from skleak._released import ReleasedLinearRegression, ReleasedLogisticRegression, ReleasedModel
 from skleak.neural._base import PrivateSGD
 from skleak.neural._releasing import ClassPredictionMixin, NumberPredictionMixin
-from skleak.utils._labels import check_known_labels, find_classes
+from skleak.utils._labels import encoded, find_classes
 from skleak.utils._typing import Array
 
 
@@ -155,14 +155,12 @@ class PrivateSGDClassifier(ClassPredictionMixin, PrivateSGD):
         self, y: Array, records: Any, classes: Any = None, *, fitted: bool = False
     ) -> Array:
         y = column_or_1d(y, warn=True)
-        if fitted:
-            check_known_labels(y, self.classes_, records)
-        else:
+        if not fitted:
             known, name = self.classes, "`classes`"
             if known is None and classes is not None:
                 known, name = classes, "the classes of `partial_fit`"
             self.classes_ = find_classes(y, known, records, type(self).__name__, name=name)
-        return np.searchsorted(self.classes_, y)
+        return encoded(y, self.classes_, records).astype(np.intp)
 
 
 class PrivateSGDRegressor(NumberPredictionMixin, PrivateSGD):

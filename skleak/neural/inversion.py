@@ -15,7 +15,7 @@ from skleak.accounting.subsampled import subsampled_fisher_factors
 from skleak.bounds import cramer_rao_mse, van_trees_mse
 from skleak.exceptions import AttackNotApplicableError
 from skleak.neural.gradients import Gradients, StepGradients
-from skleak.utils._arguments import check_finite, check_scalar, make_generator
+from skleak.utils._arguments import check_numbers, check_scalar, make_generator
 from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
@@ -88,7 +88,7 @@ class GradientObservation:
     def __post_init__(self) -> None:
         """Check the shapes."""
         for name in ("parameters", "signals"):
-            values = np.atleast_2d(check_finite(name, getattr(self, name)))
+            values = np.atleast_2d(check_numbers(name, getattr(self, name), finite=True))
             object.__setattr__(self, name, values)
         if self.parameters.shape != self.signals.shape or self.parameters.ndim != 2:
             raise ValueError(
@@ -153,8 +153,8 @@ def observe_gradients(
     own, scale = _read_model(model, noise_scale)
     check_scalar("noise_scale", scale, finite=True)
     rate = check_scalar("sampling_rate", sampling_rate, low_open=True, high=1.0)
-    X, y = np.atleast_2d(check_finite("record", record)), np.asarray([target])
-    path = np.atleast_2d(check_finite("parameters", parameters))
+    X, y = np.atleast_2d(check_numbers("record", record, finite=True)), np.asarray([target])
+    path = np.atleast_2d(check_numbers("parameters", parameters, finite=True))
     if path.shape[1:] != (own.n_parameters,):
         raise ValueError(
             f"`parameters` must have shape (n_steps, {own.n_parameters}); got {path.shape}."
@@ -418,7 +418,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
         ValueError
             Where the records are not those of the observations.
         """
-        guesses, records = self.predict(observations), check_finite("truth", truth)
+        guesses, records = self.predict(observations), check_numbers("truth", truth, finite=True)
         if records.shape != guesses.shape:
             raise ValueError(
                 f"`truth` must hold the records of the observations, {guesses.shape}; got "
@@ -502,7 +502,7 @@ class GradientInversion(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
 
         The sum over steps of ``(q / s^2) G^T [along e e^T + across (1 - e e^T)] G``.
         """
-        path = np.atleast_2d(check_finite("parameters", parameters))
+        path = np.atleast_2d(check_numbers("parameters", parameters, finite=True))
         noise, rate = self._noise, self.sampling_rate
 
         def weigh(norms: FloatArray) -> tuple[Array, Array]:

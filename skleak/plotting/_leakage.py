@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from skleak.plotting.displays import Display, counted_quantiles, leakage_histogram, new_axes
+from skleak.plotting.displays import Display, leakage_histogram, new_axes
 from skleak.plotting.labels import BLUE, INK, ORANGE, PALE, WHITE, number, percent, shorten
+from skleak.utils._summaries import counted_quantiles
 
 Kind = Literal["histogram", "features", "groups"]
 _KINDS = ("histogram", "features", "groups")

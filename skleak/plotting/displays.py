@@ -18,6 +18,7 @@ import pandas as pd
 
 import skleak.plotting.labels as palette
 from skleak.plotting.labels import INK, ON_DARK, attack_label, number, shorten
+from skleak.utils._summaries import counted_quantiles
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 Style = TypeVar("Style")
@@ -454,21 +455,6 @@ def leakage_histogram(
     inside = np.clip(finite, edges[0], edges[-1])
     heights = np.histogram(inside, bins=edges, weights=each)[0].astype(np.intp)
     return Histogram(edges, heights, ticks, heavy, constant, n_below, n_omitted)
-
-
-def counted_quantiles(values: FloatArray, counts: IntArray, q: Any) -> Any:
-    """Quantiles of values that occur so often each, interpolated as `numpy.quantile` does.
-
-    Shapes: ``values``, ``counts`` (n,); returns the shape of ``q``.
-    """
-    order = np.argsort(values, kind="stable")
-    last = np.cumsum(counts[order])
-    place = np.asarray(q) * (last[-1] - 1)
-    low, high = (
-        values[order][np.searchsorted(last, end(place), side="right")]
-        for end in (np.floor, np.ceil)
-    )
-    return low + (place - np.floor(place)) * (high - low)
 
 
 def round_ticks(low: float, high: float) -> FloatArray:

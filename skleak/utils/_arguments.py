@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
-# By how much round-off may take a number below its least value.
+# By how much round-off may take a number below its least value; and what that is called.
 _ROUND_OFF = 1e-12
+_LEAST = ("at least", "above")
 # How far a prior may sum from 1: the round-off of a float32 table, and no more.
 SUM_TOLERANCE = 1e-6
 
@@ -40,42 +41,6 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
         raise ValueError(f"`{name}` must be one of {allowed}; got {value!r}. Pass one of them.")
 
 
-def check_numbers(
-    name: str,
-    value: npt.ArrayLike,
-    *,
-    finite: bool = False,
-    empty: bool = True,
-    missing: bool = False,
-) -> FloatArray:
-    """Return an argument as a float array; with ``empty=False`` it has entries.
-
-    It holds no NaN but with ``missing``.
-    """
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"`{name}` must be a number or an array of numbers; got {type(value).__name__}."
-        ) from error
-    if array.size == 0 and not empty:
-        raise ValueError(f"`{name}` is empty: expected at least one entry; got {array.shape}.")
-    if not missing and np.any(np.isnan(array)):
-        raise ValueError(f"`{name}` must not hold NaN; drop or repair those entries first.")
-    if finite and not np.all(np.isfinite(array)):
-        raise ValueError(f"`{name}` must be finite; got infinite entries.")
-    return array
-
-
-def check_at_least(name: str, value: npt.ArrayLike, low: float) -> FloatArray:
-    """Return an argument as a float array whose entries are at least ``low``, up to round-off."""
-    array = check_numbers(name, value)
-    if np.any(array < low - _ROUND_OFF):
-        wish = "non-negative" if low == 0.0 else f"at least {low:g}"
-        raise ValueError(f"`{name}` must be {wish}; got {array.min():g}.")
-    return np.maximum(array, low)
-
-
 def check_real(
     name: str,
     value: Any,
@@ -85,34 +50,47 @@ def check_real(
     low_open: bool = False,
     high_open: bool = False,
     finite: bool = False,
+    empty: bool = True,
+    missing: bool = False,
     hint: str = "",
 ) -> FloatArray:
-    """Return a number or array of numbers as float64, or say which entry is out of range."""
+    """Return a number or array of numbers as float64, or say which entry is out of range.
+
+    With ``empty=False`` it has entries; it holds no NaN but with ``missing``. Entries that
+    round-off took below a least value that is allowed are moved to it.
+    """
     try:
         raw = np.asarray(value)
-        if raw.dtype.kind not in "biuf":
+        if value is None or raw.dtype.kind not in "biufO":
             raise TypeError
-        array = raw.astype(np.float64)
+        array = raw.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"`{name}` must be a real number or an array of real numbers; "
-            f"got {type(value).__name__}."
+            f"`{name}` must be a number or an array of numbers; got {type(value).__name__}."
         ) from error
-    good = (array > low) if low_open else (array >= low)
+    if array.size == 0 and not empty:
+        raise ValueError(f"`{name}` is empty: expected at least one entry; got {array.shape}.")
+    good = (array > low) if low_open else (array >= low - _ROUND_OFF)
     good &= (array < high) if high_open else (array <= high)
     if finite:
         good &= np.isfinite(array)
+    if missing:
+        good |= np.isnan(array)
     if not good.all():
-        wanted = f"be {'above' if low_open else 'at least'} {low:g}"
+        first, wanted = float(array[~good][0]), f"be {_LEAST[low_open]} {low:g}"
         if np.isneginf(low):
-            wanted = "be a number"
+            wanted = "not hold NaN" if np.isnan(first) else "be finite"
         elif np.isfinite(high):
             wanted = f"lie in {'[('[low_open]}{low:g}, {high:g}{'])'[high_open]}"
         elif finite:
             wanted += " and finite"
-        first = float(array[~good][0])
         raise ValueError(f"`{name}` must {wanted}; got {first:g}. {hint}".rstrip())
-    return array
+    return array if low_open or np.isneginf(low) else np.maximum(array, low)
+
+
+def check_numbers(name: str, value: Any, **limits: bool) -> FloatArray:
+    """Return numbers of any size, as `check_real` does."""
+    return check_real(name, value, low=-np.inf, hint="Drop or repair such entries.", **limits)
 
 
 def check_scalar(name: str, value: Any, **limits: Any) -> float:
@@ -121,17 +99,6 @@ def check_scalar(name: str, value: Any, **limits: Any) -> float:
     if array.ndim:
         raise TypeError(f"`{name}` must be a single number; got an array of shape {array.shape}.")
     return float(array)
-
-
-def check_finite(name: str, values: npt.ArrayLike | None) -> FloatArray:
-    """Return real numbers as a float array, and refuse NaN and infinity."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "buif":
-        raise TypeError(f"`{name}` must hold real numbers; got dtype {array.dtype}.")
-    array = array.astype(np.float64, copy=False)
-    if not np.isfinite(array).all():
-        raise ValueError(f"`{name}` must be finite; got NaN or infinity. Remove such entries.")
-    return array
 
 
 def check_integers(name: str, values: npt.ArrayLike, n_values: int) -> IntArray:
@@ -183,7 +150,7 @@ def check_prior(prior: npt.ArrayLike | None, n_values: int) -> FloatArray:
     """
     if is_uniform(prior):
         return np.full(check_count(prior, n_values), 1.0 / n_values)
-    array = check_finite("prior", prior)
+    array = check_numbers("prior", prior, finite=True)
     if array.ndim not in (1, 2) or array.shape[-1] != n_values or array.size == 0:
         raise ValueError(
             f"`prior` must have shape ({n_values},) or (n, {n_values}), one probability for each "

@@ -10,35 +10,59 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skleak.utils._arguments import dask_module
 from skleak.utils._records import row_label, values_withheld
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Numbers of Python as pandas infers them; booleans are there beside None.
 NUMBERS = ("boolean", "decimal", "integer", "floating", "mixed-integer-float")
+# Classes that a message lists.
+_MOST_SHOWN = 10
+
+
+def label_places(labels: Array, classes: Any) -> IntArray:
+    """Place of every label among classes, -1 of what is none of them.
+
+    Labels are equal whatever their type: 1, 1.0 and True are one, and "1" is another.
+
+    Shapes: ``labels`` (n,); ``classes`` (n_classes,); returns (n,).
+    """
+    known = {label: place for place, label in enumerate(np.asarray(classes).tolist())}
+    codes, distinct = pd.factorize(labels.astype(object) if labels.dtype.kind in "UT" else labels)
+    places = [known.get(label, -1) for label in np.asarray(distinct).tolist()]
+    return np.array([*places, -1], dtype=np.intp)[codes]
 
 
 def codes_of(y: Any, classes: Array) -> Any:
     """Code of each label of a Dask array: 0 and 1 of two classes, else its number; (n,)."""
     array = dask_module("dask.array")
-    return array.map_blocks(block_codes, y, classes, dtype=np.float64, meta=np.empty(0))
+    return array.map_blocks(encoded, y, classes, dtype=np.float64, meta=np.empty(0))
 
 
-def block_codes(y: Array, classes: Array) -> FloatArray:
-    """Code of each label of a block, (n,); ValueError where one is not among the classes."""
-    y = np.asarray(y)
-    if len(y) and not is_text(classes) and y.dtype.kind in "OUT" and is_text(y):
-        known = np.zeros(len(y), dtype=bool)
-    else:
-        # As text of any length: cut to that of the classes, another label could be one of them.
-        y = np.asarray(y, dtype=str) if is_text(classes) else y
-        known = np.isin(y, classes)
-    if not np.all(known):
+def encoded(
+    y: Array,
+    classes: Array,
+    records: Any = None,
+    counts: dict[Any, tuple[int, str]] | None = None,
+    name: str = "`classes_`",
+) -> FloatArray:
+    """Code of each label, 0 and 1 of two classes, else its number, (n,).
+
+    ValueError where one is not among the classes. What tells of whom: the records that have the
+    labels, or how many have each, and the name of one; of a block neither.
+    """
+    codes = label_places(np.asarray(y), classes)
+    unknown = np.flatnonzero(codes < 0)
+    if len(unknown):
+        n, whose = len(unknown), " of one block"
+        if counts is not None:
+            of = [counts[label] for label in y[unknown].tolist()]
+            n, whose = sum(count for count, _ in of), f"; one is that of {of[0][1]}"
+        elif records is not None:
+            whose = f"; the first is that of {row_label(records, int(unknown[0]))}"
         raise ValueError(
-            f"`y` holds labels the model was not fitted on, of {np.sum(~known)} records of one "
-            "block. Expected labels among `classes_`."
+            f"The labels of {n} records are not among {name}{whose}. Expected "
+            f"{classes.tolist()[:_MOST_SHOWN]!r}."
         )
-    if len(classes) == 2:
-        return (y == classes[1]).astype(np.float64)
-    return np.searchsorted(classes, y).astype(np.float64)
+    return codes.astype(np.float64)
 
 
 def expect_labels(y: Array) -> None:
@@ -111,7 +135,7 @@ def find_classes(
     found: Array = np.unique(y)
     if declared is not None:
         classes = _declared(declared, found, name)
-        _check_among(y, classes, records, counts, name)
+        encoded(y, classes, records, counts, name)
         return classes
     if len(found) < 2:
         raise ValueError(
@@ -119,17 +143,6 @@ def find_classes(
             "classes."
         )
     return found
-
-
-def check_known_labels(y: Array, classes: Array, records: Any) -> None:
-    """Refuse labels other than the classes of a fitted model."""
-    unknown = np.flatnonzero(~pd.Series(y).isin(classes.tolist()).to_numpy())
-    if len(unknown):
-        raise ValueError(
-            f"`y` holds labels the model was not fitted on, of {len(unknown)} records; the "
-            f"first is that of {row_label(records, int(unknown[0]))}. Expected labels among "
-            "`classes_`."
-        )
 
 
 def _declared(classes: Any, found: Array, name: str) -> Array:
@@ -146,20 +159,3 @@ def _declared(classes: Any, found: Array, name: str) -> Array:
             "same type."
         )
     return distinct
-
-
-def _check_among(
-    y: Array, classes: Array, records: Any, counts: dict[Any, tuple[int, str]] | None, name: str
-) -> None:
-    unknown = np.flatnonzero(~np.isin(y, classes))
-    if not len(unknown):
-        return
-    n = len(unknown)
-    if counts is None:
-        first = f"; the first is that of {row_label(records, int(unknown[0]))}"
-    else:
-        of = [counts[label] for label in y[unknown].tolist()]
-        n, first = sum(count for count, _ in of), f"; one is that of {of[0][1]}"
-    raise ValueError(
-        f"The labels of {n} records are not among {name}{first}. Expected {classes.tolist()!r}."
-    )

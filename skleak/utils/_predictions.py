@@ -7,12 +7,14 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 
 from skleak.utils._arguments import check_numbers
+from skleak.utils._labels import label_places
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Stands in for a probability of zero: the largest loss is -log of it, 708.4, and finite.
 SMALLEST = np.finfo(np.float64).tiny
 # Probabilities in single precision sum to one no better than this.
 SUM_TOLERANCE = 1e-3
+_CALIBRATE = ", for instance through CalibratedClassifierCV"
 
 
 def select_columns(model: Any, X: Any) -> Any:
@@ -59,9 +61,7 @@ def label_positions(labels: Array, classes: Any) -> IntArray:
 
     Shapes: ``labels`` (n,); ``classes`` (n_classes,); returns (n,).
     """
-    known = np.asarray(classes).tolist()
-    lookup = {label: position for position, label in enumerate(known)}
-    positions = np.array([lookup.get(label, -1) for label in labels.tolist()], dtype=np.intp)
+    positions = label_places(labels, classes)
     if np.all(positions < 0):
         raise ValueError(
             "The model knows none of the labels; expected some of its classes. "
@@ -70,14 +70,20 @@ def label_positions(labels: Array, classes: Any) -> IntArray:
     return positions
 
 
+def _answer(model: Any, X: Any, method: str, what: str, how: str = "") -> Any:
+    """Return what a method of a model says of records, by the columns that it was fitted on."""
+    if not hasattr(model, method):
+        raise ValueError(
+            f"This needs {what}, and {type(model).__name__} has no `{method}`. Pass a fitted model "
+            f"that has{how}."
+        )
+    return getattr(model, method)(select_columns(model, X))
+
+
 def class_probabilities(model: Any, X: Any) -> FloatArray:
     """Probabilities of the classes for every record, checked, of shape (n, n_classes)."""
-    if not hasattr(model, "predict_proba"):
-        raise ValueError(
-            f"This needs class probabilities, and {type(model).__name__} has no `predict_proba`. "
-            "Pass a fitted classifier that has, for instance through CalibratedClassifierCV."
-        )
-    p = check_numbers("predict_proba(X)", model.predict_proba(select_columns(model, X)))
+    answer = _answer(model, X, "predict_proba", "class probabilities", _CALIBRATE)
+    p = check_numbers("predict_proba(X)", answer)
     # Asked for only now: what is not fitted has said so.
     if not hasattr(model, "classes_"):
         raise ValueError(
@@ -101,12 +107,7 @@ def class_probabilities(model: Any, X: Any) -> FloatArray:
 
 def margins(model: Any, X: Any) -> FloatArray:
     """Margins of every record, checked, of shape (n, n_margins): one, or some for the classes."""
-    if not hasattr(model, "decision_function"):
-        raise ValueError(
-            f"This needs margins, and {type(model).__name__} has no `decision_function`. Pass a "
-            "fitted classifier that has."
-        )
-    answer = model.decision_function(select_columns(model, X))
+    answer = _answer(model, X, "decision_function", "margins")
     values = check_numbers("decision_function(X)", answer, finite=True)
     return values.reshape(len(values), -1)
 
@@ -134,12 +135,7 @@ def log_probabilities(p: FloatArray, q: FloatArray) -> FloatArray:
 
 def predictions(model: Any, X: Any) -> Array:
     """Predict, in the form that the losses take, of shape (n,)."""
-    if not hasattr(model, "predict"):
-        raise ValueError(
-            f"This needs predictions, and {type(model).__name__} has no `predict`. Pass a fitted "
-            "model."
-        )
-    predicted = np.asarray(model.predict(select_columns(model, X)))
+    predicted = np.asarray(_answer(model, X, "predict", "predictions"))
     if predicted.ndim == 2 and predicted.shape[1] == 1:
         predicted = predicted[:, 0]
     if predicted.ndim != 1:

@@ -246,11 +246,14 @@ def check_sizes(total: float, largest: FloatArray, largest_target: float, names:
             "overflow. Divide the weights by their mean."
         )
     limit = _LARGEST / np.sqrt(max(1.0, total))
-    labels = feature_labels(names, len(largest))
-    for sizes, named in ((largest, labels), (np.array([largest_target]), None)):
-        if np.any(sizes > limit):
-            which = "The target" if named is None else f"Column {named[int(np.argmax(sizes))]!r}"
-            raise _too_large(which, limit)
+    sizes = np.append(largest, largest_target)
+    if np.any(sizes > limit):
+        columns = [f"Column {label!r}" for label in feature_labels(names, len(largest))]
+        raise ValueError(
+            f"{[*columns, 'The target'][int(np.argmax(sizes))]} holds numbers whose squares "
+            f"overflow in sums over the records. Expected sizes of at most {limit:.1g}. Scale it, "
+            "or drop rows that hold placeholders."
+        )
 
 
 def check_table(table: Any) -> None:
@@ -258,26 +261,13 @@ def check_table(table: Any) -> None:
 
     Shapes: ``table`` (n, n_columns).
     """
-    if isinstance(table, pd.DataFrame):
-        numeric = table.select_dtypes("number")
-        labels = [str(name) for name in numeric.columns]
-    elif table.dtype.kind == "f":
-        numeric, labels = table, feature_labels(None, table.shape[1])
-    else:
-        return
-    for j, label in enumerate(labels):
-        column = numeric.iloc[:, j] if isinstance(numeric, pd.DataFrame) else numeric[:, j]
-        values = pd.Series(column).to_numpy(dtype=np.float64, na_value=np.nan)
-        finite = values[np.isfinite(values)]
-        if finite.size and max(finite.max(), -finite.min()) > _LARGEST:
-            raise _too_large(f"Column {label!r}", _LARGEST)
-
-
-def _too_large(what: str, limit: float) -> ValueError:
-    return ValueError(
-        f"{what} holds numbers whose squares overflow in sums over the records. Expected sizes of "
-        f"at most {limit:.1g}. Scale it, or drop rows that hold placeholders."
+    frame = pd.DataFrame(table).select_dtypes("number")
+    columns = (
+        frame.iloc[:, j].to_numpy(np.float64, na_value=np.nan) for j in range(frame.shape[1])
     )
+    largest = [np.max(np.abs(column[np.isfinite(column)]), initial=0.0) for column in columns]
+    names = frame.columns if isinstance(table, pd.DataFrame) else None
+    check_sizes(1.0, np.array(largest), 0.0, names)
 
 
 @contextmanager

@@ -199,6 +199,18 @@ class Moments:
         return np.where(np.isinf(self.mean), np.inf, spread)
 
 
+def counted_quantiles(values: FloatArray, counts: IntArray, q: npt.ArrayLike) -> Any:
+    """Quantiles of values that occur so often each, interpolated as `numpy.quantile` does.
+
+    Shapes: ``values``, ``counts`` (n,); returns the shape of ``q``.
+    """
+    order = np.argsort(values, kind="stable")
+    last = np.cumsum(counts[order]) - 1
+    # Ranks of the first and the last of each value.
+    ranks = np.column_stack([last - counts[order] + 1, last]).ravel()
+    return np.interp(np.asarray(q) * last[-1], ranks, np.repeat(values[order], 2))
+
+
 # Bins of a summary: half a megabyte. 2^12 bins are enough for one per power of two and sign.
 CAPACITY = 1 << 15
 _DIGITS = np.iinfo(np.int64).max
@@ -270,17 +282,7 @@ class Quantiles:
         levels = np.asarray(q, dtype=float)
         if not self.n:
             return np.full(levels.shape, np.nan)[()]
-        place = levels * (self.n - 1)
-        below = np.floor(place).astype(np.int64)
-        ranks = (np.minimum(below + k, self.n - 1) for k in (0, 1))
-        counted, values = np.cumsum(self.counts), self.values
-        low, high = (values[np.searchsorted(counted, rank, side="right")] for rank in ranks)
-        part = place - below
-        with np.errstate(invalid="ignore"):  # of infinities
-            gap = high - low
-            between = np.where(part < 0.5, low + gap * part, high - gap * (1.0 - part))
-            between = np.where(np.isinf(gap), low + gap, between)
-        return np.where((part == 0.0) | (low == high), low, between)[()]
+        return counted_quantiles(self.values, self.counts, levels)
 
     def _fitting(self) -> Self:
         """Drop as few more bits as fit into the capacity."""

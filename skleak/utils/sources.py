@@ -1,30 +1,30 @@
 """Tables that outgrow memory, as Dask arrays whose blocks are loaded when they are needed."""
 
 import os
+import reprlib
 import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial, wraps
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype, is_numeric_dtype, is_object_dtype
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 from skleak.utils._arguments import dask_module, import_optional
-from skleak.utils._blocks import Blocks, aligned_chunks, computed, is_frame, is_large
+from skleak.utils._blocks import aligned_chunks, computed, is_frame, is_large
 from skleak.utils._labels import NUMBERS
 from skleak.utils._records import row_labels
 from skleak.utils._sklearn_compat import validate_data
-from skleak.utils._typing import Array, Data, FloatArray, IntArray
+from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Entries of one block of numbers: 32 MB.
 BLOCK_ELEMENTS = 1 << 22
@@ -340,9 +340,9 @@ def index_labels(records: Any) -> Any:
 
     None where the records have no index of their own.
     """
-    if not is_frame(records):
-        return row_labels(records)
-    return series_array(records.index.to_series(), "the index")
+    if is_frame(records):
+        return series_array(records.index.to_series(), "the index")
+    return row_labels(records)
 
 
 def series_array(series: Any, name: str) -> Any:
@@ -357,11 +357,6 @@ def _array_of(series: Any, name: str, lengths: tuple[int, ...], opening: Opening
     meta = pd.Series(np.empty(0, plain if is_numeric_dtype(kind) else object))
     given = series._meta, name, opening
     return series.map_partitions(_plain, *given, meta=meta).to_dask_array(lengths=lengths)
-
-
-def _shown(sizes: tuple[int, ...]) -> str:
-    shown = ", ".join(map(str, sizes[:5]))
-    return f"{shown}, ..." if len(sizes) > 5 else shown
 
 
 def _numbers(frame: Any, lengths: tuple[int, ...], opening: Opening) -> Any:
@@ -386,13 +381,8 @@ def _as_numbers(
     # As data frames keep their columns.
     table, sums = np.empty((len(meta.columns), len(part))).T, np.zeros(len(part))
     for j, name in enumerate(meta.columns):
-        column = _checked(part[name], meta[name], f"column {str(name)!r}")
-        try:
-            table[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        except (ValueError, TypeError):
-            raise ValueError(
-                f"Could not convert column {str(name)!r} to numbers. Encode it or leave it out."
-            ) from None
+        label = f"column {str(name)!r}"
+        table[:, j] = _floats(_checked(part[name], meta[name], label), label)
         with np.errstate(all="ignore"):
             sums += table[:, j]
     opening.expect(part.index, sums, "X", partition_info)
@@ -506,8 +496,8 @@ def open_records(
     for name, found in zip(alone, sizes, strict=True):
         if found != lengths:
             raise ValueError(
-                f"X and {name} are not aligned: the partitions of X have {_shown(lengths)} "
-                f"rows, and those of {name} {_shown(found)}. Take both from one frame."
+                f"X and {name} are not aligned: the partitions of X have {reprlib.repr(lengths)} "
+                f"rows, and those of {name} {reprlib.repr(found)}. Take both from one frame."
             )
     opening = Opening()
     for name, series in (own | alone).items():
@@ -695,9 +685,6 @@ def _parts_of(values: Any, sizes: tuple[int, ...]) -> list[Any]:
     return np.split(np.asarray(values), np.cumsum(sizes)[:-1])
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
 def opened(model: Any, X: Any, y: Any = None) -> LargeRecords:
     """Open records outside memory in the columns of a fitted model."""
     table = open_records(X, y, names=getattr(model, "feature_names_in_", None))
@@ -715,43 +702,6 @@ def refuse_path(X: Any, method: str) -> None:
             f"{method} opens no file, since a model that is served would open those of its machine "
             "for whoever asks; got a path. Pass polars.scan_parquet(path), or a Dask frame."
         )
-
-
-def lazily(method: F) -> F:
-    """Wrap a method that answers about records to answer lazily where these lie outside memory.
-
-    What travels to where the records are is a released model, of which nothing is confidential.
-    A path is refused.
-    """
-
-    @wraps(method)
-    def wrapped(self: Any, X: Any) -> Any:
-        kind = getattr(self, "_released", type(self))
-        refuse_path(X, method.__name__)
-        if not is_large_source(X) or "coef_" not in getattr(kind, "_published", ()):
-            return method(self, X)
-        check_is_fitted(self)
-        table = opened(self, X)
-        records = only_finite(table.X, "X", table.names)
-        blocks = Blocks.of(records, width=0, keep_sparse=True)
-        return blocks.map(_answered, _twin(self, kind), method.__name__)
-
-    return wrapped  # type: ignore[return-value]
-
-
-def _twin(model: Any, kind: Any) -> Any:
-    """Return a released model that answers as this one does about columns by their position."""
-    twin = kind.__new__(kind)
-    for name in kind._published:
-        if hasattr(model, name) and name != "feature_names_in_":
-            setattr(twin, name, getattr(model, name))
-    return twin
-
-
-def _answered(X: Data, model: Any, name: str) -> Array:
-    """Answer about a block; scikit-learn refuses one of no records."""
-    answer: Array = getattr(model, name)(X if X.shape[0] else np.zeros((1, X.shape[1])))
-    return answer[: X.shape[0]]
 
 
 def as_floats(values: Any, name: str, columns: list[str] | None = None) -> Any:
@@ -800,26 +750,25 @@ def _as_floats(block: Any, name: str, columns: list[str] | None, declared: bool)
     if sparse.issparse(block):
         return sparse.csr_array(block, dtype=np.float64)
     block = np.asarray(block)
-    if declared and block.dtype.kind not in "biuf":
+    if block.dtype.kind in "biuf":
+        return block.astype(np.float64, copy=False)
+    if declared:
         raise TypeError(
             f"{name} has blocks of mixed types: it is declared to hold numbers, and one of its "
             f"blocks is of dtype {block.dtype}. Give all partitions one type."
         )
+    if block.ndim == 1:
+        return _floats(pd.Series(block), name)
+    labels = columns or [f"x{j}" for j in range(block.shape[1])]
+    numbers = [_floats(pd.Series(block[:, j]), f"column {k!r}") for j, k in enumerate(labels)]
+    return np.stack(numbers, axis=1)
+
+
+def _floats(column: pd.Series, name: str) -> FloatArray:
+    """Return a column as float64 numbers, (n,), NaN where one is missing."""
     try:
-        return block.astype(np.float64, copy=False)
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
     except (ValueError, TypeError):
-        where = _first_text(block, columns)
         raise ValueError(
-            f"Could not convert {name} to numbers: {where} holds none. Encode it or leave it out."
+            f"Could not convert {name} to numbers. Encode it or leave it out."
         ) from None
-
-
-def _first_text(block: Any, columns: list[str] | None) -> str:
-    """Name the first column of a block that is no number somewhere."""
-    table = block.reshape(len(block), -1)
-    for j in range(table.shape[1]):
-        try:
-            table[:, j].astype(np.float64)
-        except (ValueError, TypeError):
-            return "it" if block.ndim == 1 else f"column {columns[j] if columns else f'x{j}'!r}"
-    return "it"

@@ -160,7 +160,7 @@ def test_table_of_the_accountant():
     [
         ([0.1, 0.2, 0.3], "Every release must be on the same 2 records; got 3. Use one accountant"),
         ([0.1, -0.2], "`fisher_information_loss` must be at least 0; got -0.2"),
-        ([0.1, np.nan], "`fisher_information_loss` must be a number; got nan"),
+        ([0.1, np.nan], "`fisher_information_loss` must not hold NaN; got nan"),
         (0.3, r"`fisher_information_loss` must have shape \(n_records,\) or .* got \(\)"),
         (np.ones((2, 3)), r"or \(n_records, p, p\); got \(2, 3\)"),
         (np.ones((2, 3, 2)), r"or \(n_records, p, p\); got \(2, 3, 2\)"),

@@ -92,8 +92,8 @@ def test_types_and_bad_input():
         (1.1, 1.0, "`sampling_rate` must lie in"),
         (-0.1, 1.0, "`sampling_rate` must lie in"),
         (np.nan, 1.0, r"`sampling_rate` must lie in \[0, 1\]; got nan"),
-        (0.1, -1.0, "`distance` must be non-negative"),
-        (0.1, np.nan, "`distance` must not hold NaN"),
+        (0.1, -1.0, "`distance` must be at least 0"),
+        (0.1, np.nan, "`distance` must be at least 0; got nan"),
         ([0.1, 0.2], [1.0, 2.0, 3.0], "do not broadcast"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -239,15 +239,15 @@ def test_batches_broadcast(rng):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: dp_advantage(-1.0, 0.0, 2), "`epsilon` must be non-negative; got -1"),
+        (lambda: dp_advantage(-1.0, 0.0, 2), "`epsilon` must be at least 0; got -1"),
         (lambda: dp_advantage(1.0, 1.5, 2), r"`delta` must lie in \[0, 1\]; got 1.5"),
         (lambda: dp_advantage(1.0, -0.1, 2), r"`delta` must lie in \[0, 1\]; got -0.1"),
-        (lambda: dp_advantage(np.nan, 0.0, 2), "`epsilon` must not hold NaN"),
+        (lambda: dp_advantage(np.nan, 0.0, 2), "`epsilon` must be at least 0; got nan"),
         (lambda: dp_advantage([1.0] * 3, 0.0, [[0.5, 0.5]] * 2), "Shapes do not broadcast"),
         (lambda: dp_advantage(1.0, 2.0, 2), r"`delta` must lie in \[0, 1\]"),
-        (lambda: gdp_advantage(-1.0, 2), "`mu` must be non-negative; got -1"),
+        (lambda: gdp_advantage(-1.0, 2), "`mu` must be at least 0; got -1"),
         (lambda: gdp_advantage([1.0] * 3, [[0.5, 0.5]] * 2), "Shapes do not broadcast"),
-        (lambda: gdp_advantage(1.0, 2, -1.0), "`reference_mu` must be non-negative; got -1"),
+        (lambda: gdp_advantage(1.0, 2, -1.0), "`reference_mu` must be at least 0; got -1"),
         (lambda: gdp_advantage([1.0] * 3, 2, [1.0] * 2), "Shapes do not broadcast"),
     ],
 )

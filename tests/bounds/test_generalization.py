@@ -124,11 +124,11 @@ def test_it_bounds_trained_least_squares(rng):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ((-0.1, 1.0), "`information` must be non-negative"),
+        ((-0.1, 1.0), "`information` must be at least 0"),
         ((0.1, 0.0), "`loss_range` must be above 0"),
         ((0.1, np.inf), "Cut an unbounded loss"),
         ((0.1, 1.0, 1.5), "`train_loss` cannot exceed"),
-        ((0.1, 1.0, -0.5), "`train_loss` must be non-negative"),
+        ((0.1, 1.0, -0.5), "`train_loss` must be at least 0"),
         (([0.1, 0.2], [1.0, 2.0, 3.0]), "Shapes do not broadcast"),
     ],
 )

@@ -98,11 +98,14 @@ def test_ordering_and_monotonicity(weights, epsilon, more, order):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: information_projection_advantage(-0.1, 3), "`information` must be non-negative"),
-        (lambda: information_projection_advantage(np.nan, 3), "`information` must not hold NaN"),
+        (lambda: information_projection_advantage(-0.1, 3), "`information` must be at least 0"),
+        (
+            lambda: information_projection_advantage(np.nan, 3),
+            "`information` must be at least 0; got nan",
+        ),
         (lambda: information_projection_advantage([1, 2], [[0.5, 0.5]] * 3), "do not broadcast"),
         (lambda: renyi_projection_advantage(0.1, 0.9, 3), "`order` must be at least 1"),
-        (lambda: renyi_projection_advantage(-0.1, 2.0, 3), "`epsilon` must be non-negative"),
+        (lambda: renyi_projection_advantage(-0.1, 2.0, 3), "`epsilon` must be at least 0"),
     ],
 )
 def test_input_errors(call, message):

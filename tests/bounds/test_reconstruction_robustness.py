@@ -56,7 +56,7 @@ def test_small_epsilon_keeps_its_digits():
         (lambda: reconstruction_robustness_advantage(1.0, 1.0, 3), "`order` must exceed 1"),
         (lambda: reconstruction_robustness_advantage(1.0, [1.0, 2.0], 3), "`order` must exceed 1"),
         (lambda: reconstruction_robustness_advantage(1.0, 0.5, 3), "`order` must be at least 1"),
-        (lambda: reconstruction_robustness_advantage(-1.0, 2.0, 3), "`epsilon` must be non-neg"),
+        (lambda: reconstruction_robustness_advantage(-1.0, 2.0, 3), "`epsilon` must be at least 0"),
         (lambda: reconstruction_robustness_advantage(1.0, 2.0, [0.5, 0.6]), "must sum to 1"),
     ],
 )

@@ -134,8 +134,11 @@ def test_thousands_of_channels_at_once(rng):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: gaussian_tradeoff_advantage([1.0, -1.0], 2), "`distances` must be non-negative"),
-        (lambda: gaussian_tradeoff_advantage([1.0, np.nan], 2), "`distances` must not hold NaN"),
+        (lambda: gaussian_tradeoff_advantage([1.0, -1.0], 2), "`distances` must be at least 0"),
+        (
+            lambda: gaussian_tradeoff_advantage([1.0, np.nan], 2),
+            "`distances` must be at least 0; got nan",
+        ),
         (lambda: gaussian_tradeoff_advantage(1.0, 2), "along its last axis; got a number"),
         (lambda: gaussian_tradeoff_advantage([1.0] * 3, 2), "`prior` has 2 values but `distances`"),
         (lambda: gaussian_tradeoff_advantage([1.0] * 3, [0.5, 0.5]), "has 2 values but"),

@@ -189,7 +189,7 @@ def test_longer_labels_that_begin_as_a_class_are_none(frame):
     X = da.from_array(frame[COLUMNS].to_numpy(), chunks=20)
     model = PrivateLogisticRegression().fit(X, da.from_array(y, chunks=20))
     other = da.from_array(np.where(y == "yes", "yes, twice", y), chunks=20)
-    with pytest.raises(ValueError, match="labels the model was not fitted on"):
+    with pytest.raises(ValueError, match="not among `classes_`"):
         model.fisher_information_loss(X, other).compute()
 
 

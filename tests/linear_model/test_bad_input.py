@@ -144,7 +144,7 @@ def test_numbers_for_classes(classes):
 
 def test_unknown_classes(classes):
     model = PrivateLogisticRegression().fit(classes.X, np.where(classes.y, "ill", "well"))
-    message = _says("labels the model was not fitted on, of 1 records; the first is that of row 1.")
+    message = _says("labels of 1 records are not among `classes_`; the first is that of row 1.")
     with pytest.raises(ValueError, match=message):
         model.fisher_information_loss(classes.X[:2], np.array(["ill", "sick"]))
 

@@ -14,7 +14,7 @@ from skleak.channels.gaussian._integrals import (
     gaussian_information,
     gaussian_success,
 )
-from skleak.utils._arguments import check_finite, make_generator
+from skleak.utils._arguments import check_numbers, make_generator
 from skleak.utils._geometry import without_wide_gaps
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
@@ -47,7 +47,7 @@ class PointsChannel(Channel):
 
     def _releases(self, releases: npt.ArrayLike, dimension: int) -> FloatArray:
         """Validate releases, (..., d)."""
-        y = check_finite("releases", releases)
+        y = check_numbers("releases", releases, finite=True)
         if y.ndim == 0 or y.shape[-1] != dimension:
             raise ValueError(
                 f"`releases` must have shape (..., {dimension}), the dimension of the encodings; "
@@ -67,7 +67,7 @@ class PointsChannel(Channel):
 
 def check_points(name: str, points: npt.ArrayLike) -> FloatArray:
     """Return points of shape (M, d) or (n, M, d), finite and of two values at least."""
-    array = check_finite(name, points)
+    array = check_numbers(name, points, finite=True)
     if array.ndim not in (2, 3) or array.shape[-2] < 2 or array.size == 0:
         raise ValueError(
             f"`{name}` must have shape (M, d), or (n, M, d) for n records, with M >= 2; got "
@@ -341,7 +341,7 @@ def _check_encodings(encodings: npt.ArrayLike, scale: FloatArray) -> FloatArray:
 
 
 def _check_noise_scale(noise_scale: npt.ArrayLike) -> FloatArray:
-    scale = check_finite("noise_scale", noise_scale)
+    scale = check_numbers("noise_scale", noise_scale, finite=True)
     if scale.size == 0:
         raise ValueError("`noise_scale` must hold at least one number; got an empty array.")
     if scale.min() <= 0:

@@ -18,7 +18,7 @@ from skleak.channels.gaussian._integrals import (
     line_success,
     top_posterior_over_cube,
 )
-from skleak.utils._arguments import check_finite, make_generator
+from skleak.utils._arguments import check_numbers, make_generator
 from skleak.utils._typing import Array, FloatArray, RandomState
 
 # Largest relative difference of a covariance from its transpose that is taken for round-off.
@@ -324,7 +324,7 @@ def _check_covariances(
     covariances: npt.ArrayLike, shape: tuple[int, ...]
 ) -> tuple[FloatArray, FloatArray]:
     """Validate covariances; return them exactly symmetric, and their lower Cholesky factors."""
-    array = check_finite("covariances", covariances)
+    array = check_numbers("covariances", covariances, finite=True)
     expected = (*shape, shape[-1])
     if array.shape != expected:
         raise ValueError(

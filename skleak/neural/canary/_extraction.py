@@ -16,7 +16,7 @@ from tqdm import tqdm
 from skleak.neural.canary._results import Training, game_table, result_table
 from skleak.neural.gradients import make_clipping
 from skleak.plotting import CanaryDisplay
-from skleak.utils._arguments import check_at_least, check_real, import_optional, make_generator
+from skleak.utils._arguments import check_real, import_optional, make_generator
 from skleak.utils._sklearn_compat import Interval, StrOptions, fit_context
 from skleak.utils._typing import IntArray, RandomState
 
@@ -214,7 +214,7 @@ class CanaryExtraction(BaseEstimator):
             negative noise multiplier, or a module that is no language model of these tokens.
         """
         attacks = _check_attacks(self.attacks)
-        levels = np.unique(check_at_least("noise_multiplier", self.noise_multiplier, 0.0))
+        levels = np.unique(check_real("noise_multiplier", self.noise_multiplier))
         clipping = make_clipping(self.clipping, self.max_grad_norm)
         training = Training(clipping, self.n_steps, self.learning_rate)
         rng = make_generator(self.random_state)
