@@ -1,7 +1,7 @@
 """Attributes from all else about the record, without the model and together with its answers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,7 +18,6 @@ from skleak.adversary.knowledge import (
     evenly,
     folds,
     means_of_others,
-    store_parameters,
 )
 from skleak.adversary.models import check_each, count_releases
 from skleak.adversary.numbers import number_prior
@@ -30,8 +29,13 @@ from skleak.utils._records import is_target
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
+@dataclass(eq=False, repr=False)
 class _Baseline(AttributeAttack):
     """An attack that does not look at the release."""
+
+    _games = "each"
+
+    attribute: Any = None
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         """Nothing of the model."""
@@ -101,6 +105,7 @@ class _Baseline(AttributeAttack):
         return np.array(np.broadcast_to(self.estimates_, scores.shape[:2]))
 
 
+@dataclass(eq=False, repr=False)
 class PriorAttack(_Baseline):
     """Guess the likeliest value of the prior: the first baseline, without the model.
 
@@ -138,17 +143,8 @@ class PriorAttack(_Baseline):
     array([0.5, 0.5])
     """
 
-    _games = "each"
-
-    def __init__(
-        self,
-        attribute: Any = None,
-        *,
-        values: Any = None,
-        prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal",
-        records: Any = None,
-    ) -> None:
-        store_parameters(self, locals())
+    _: KW_ONLY
+    prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal"
 
     def _learn_prior(self, everyone: Population) -> None:
         if not self.numeric_:
@@ -160,6 +156,7 @@ class PriorAttack(_Baseline):
             self.estimates_ = number_prior(self.prior, everyone).mean
 
 
+@dataclass(eq=False, repr=False)
 class ImputationAttack(_Baseline):
     """Guess from all else about the record, without the model: the second baseline.
 
@@ -205,17 +202,8 @@ class ImputationAttack(_Baseline):
     True
     """
 
-    _games = "each"
-
-    def __init__(
-        self,
-        attribute: Any = None,
-        *,
-        classifier: Any = None,
-        values: Any = None,
-        records: Any = None,
-    ) -> None:
-        store_parameters(self, locals())
+    _: KW_ONLY
+    classifier: Any = None
 
     def _learn_prior(self, everyone: Population) -> None:
         if self.numeric_:
@@ -230,6 +218,7 @@ _TAUGHT = 2000
 _LEAST, _NARROW = -8.0, 0.1
 
 
+@dataclass(eq=False, repr=False)
 class CombinedAttributeInference(AttributeAttack):
     """Guess an attribute from the other columns and the model's answers together.
 
@@ -300,17 +289,12 @@ class CombinedAttributeInference(AttributeAttack):
 
     _games = "all"
     _takes_persons = False
+    _parameter_constraints = BlackBoxAttributeInference._parameter_constraints
 
-    def __init__(
-        self,
-        estimator: Any,
-        attribute: Any,
-        *,
-        classifier: Any = None,
-        values: Any = None,
-        records: Any = None,
-    ) -> None:
-        store_parameters(self, locals())
+    estimator: Any
+    attribute: Any
+    _: KW_ONLY
+    classifier: Any = None
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         n, n_all = len(y), len(everyone.table)

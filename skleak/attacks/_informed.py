@@ -1,11 +1,11 @@
 """Attributes and whole records from the gradient that is missing at a release."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,29 +23,22 @@ from skleak.adversary.knowledge import (
     range_of_others,
     remember_columns,
     resolve_records,
-    store_parameters,
     take_rows,
     widened,
 )
 from skleak.adversary.models import ReleaseKind, Releases, read_releases
 from skleak.adversary.records import reference_table
 from skleak.attacks._attribute import AttributeAttack, SomeTargets
+from skleak.attacks._base import Attack, guarded
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
 from skleak.losses import PointwiseLoss
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import row_blocks
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._linalg import augment
 from skleak.utils._predictions import label_positions
 from skleak.utils._records import withholding
-from skleak.utils._sklearn_compat import (
-    HasMethods,
-    NoMetadataRequests,
-    RawTableMixin,
-    StrOptions,
-    fit_context,
-)
+from skleak.utils._sklearn_compat import RawTableMixin
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -333,6 +326,7 @@ _PREDICTIONS = 1 << 21
 _ROUND_OFF = 1e-9
 
 
+@dataclass(eq=False, repr=False)
 class InformedAttributeInference(SomeTargets, AttributeAttack):
     """Guess an attribute from a reconstructed record: the attack of [BCH22] on one column.
 
@@ -400,20 +394,13 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
     1.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AttributeAttack._parameter_constraints,
-        "estimator": [HasMethods(["fit", "get_params"])],
-    }
-
     _of_targets = ("records_", "_points", "_unit", "_known")
 
     _games = "some"
     _takes_persons = False
 
-    def __init__(
-        self, estimator: Any, attribute: Any, *, values: Any = None, records: Any = None
-    ) -> None:
-        store_parameters(self, locals())
+    estimator: Any
+    attribute: Any
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         if everyone.teachers is not None:
@@ -518,7 +505,8 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
         )
 
 
-class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class InformedReconstruction(RawTableMixin, Attack):
     """Reconstruct whole records from one release: the generalized-linear attack of [BCH22].
 
     At the minimizer all gradients sum to zero. The adversary knows all other records, hence the
@@ -587,26 +575,13 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "get_params"])],
-        "known_target": ["boolean"],
-        "bounds": [StrOptions({"others"}), "array-like", None],
-        "records": ["array-like", slice, None],
-    }
+    estimator: Any
+    _: KW_ONLY
+    known_target: bool = True
+    bounds: Any = "others"
+    records: Any = None
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        known_target: bool = True,
-        bounds: Any = "others",
-        records: Any = None,
-    ) -> None:
-        store_parameters(self, locals())
-
-    @fit_context(prefer_skip_nested_validation=False)
-    @leaves_whole
-    @withholding
+    @guarded
     def fit(
         self,
         X: Any,
