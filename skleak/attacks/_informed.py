@@ -97,87 +97,55 @@ class MissingGradient:
     def of(
         cls, objective: Objective, w: FloatArray, targets: IntArray, shape: FloatArray | None = None
     ) -> "MissingGradient":
-        """Of all targets at one release: every product with the data is one of matrices.
+        """Of all targets at one release, or of each at its own; (n, n_releases) tables are formed.
 
-        Shapes: ``w`` (p,); ``targets`` (n_targets,); ``shape`` (p, p), S of noise that is not
-        isotropic.
+        Shapes: ``w`` (p,) or (n_targets, p); ``targets`` (n_targets,); ``shape`` (p, p), S of noise
+        that is not isotropic.
         """
-        a = objective.predictor(w)
-        total = objective.total * objective.at(w).gradient
+        loss, weights, penalty = objective.loss, objective.weights, objective.penalty
+        releases, y = np.atleast_2d(w), objective.y[targets]
+        own = targets, np.arange(len(targets)) if w.ndim == 2 else 0
+        a = objective.predictor(releases.T)
+
+        def sums(values: FloatArray, v: FloatArray) -> FloatArray:
+            """``sum_i values_ik x~_i`` and the penalty's part in the direction v, (k, p)."""
+            product = np.asarray(objective.X.T @ values)
+            if objective.fit_intercept:
+                product = np.vstack([product, values.sum(axis=0)])
+            return product.T + objective.total * penalty * v
+
         x = augment(dense_table(take_rows(objective.X, targets)), objective.fit_intercept)
-        weight = weights_of(objective, targets)
-        y = objective.y[targets]
-        r = objective.loss.residual(a[targets], y)
-        # What all others leave over: the sum of all gradients less the target's own.
-        gradient = r[:, None] * x - total / weight[:, None]
-        low, high = (end[targets] for end in range_of_others(a))
-        image_w = image_e = np.empty((len(targets), 0))
-        if objective.fit_intercept:
-            image_w, image_e = _images(objective, w, a, x, targets, shape)
-        every = np.broadcast_to(w, gradient.shape)
-        return cls(objective.loss, every, y, gradient, image_w, image_e, low, high)
-
-    @classmethod
-    def each(cls, objective: Objective, w: FloatArray, targets: IntArray) -> "MissingGradient":
-        """Of every target at a release of its own; tables of shape (n, n_targets) are formed.
-
-        Shapes: ``w`` (n_targets, p); ``targets`` (n_targets,).
-        """
-        n, own = len(objective.y), (targets, np.arange(len(targets)))
         weight = weights_of(objective, targets)[:, None]
-        a = objective.predictor(w.T)
-        residuals = objective.weights[:, None] * objective.loss.residual(a, objective.y[:, None])
-        residuals[own] = 0.0
-        total = objective.total * objective.penalty
-        gradient = -(_transpose_products(objective, residuals) + total * w) / weight
+        residuals = weights[:, None] * loss.residual(a, objective.y[:, None])
+        # What all others leave over: the sum of all gradients less the target's own.
+        gradient = loss.residual(a[own], y)[:, None] * x - sums(residuals, releases) / weight
         image_w = image_e = np.empty((len(targets), 0))
         if objective.fit_intercept:
-            curvature = objective.weights[:, None] * objective.loss.curvature(a)
-            curvature[own] = 0.0
+            curvature = loss.curvature(a)
+            if w.ndim == 1:  # one Hessian for all targets
+                table = augment(dense_table(objective.X), True)
+                hessian = table.T @ ((weights[:, None] * curvature) * table)
+                hessian[np.diag_indices_from(hessian)] += objective.total * penalty
 
-            def once(v: FloatArray) -> FloatArray:
-                along = curvature * objective.predictor(v.T)
-                return (_transpose_products(objective, along) + total * v) / weight
+            def image(v: FloatArray) -> FloatArray:
+                """``(H - k x x^T) S (H - k x x^T) v / weight^2`` for every target."""
+                for step in range(2):
+                    along = curvature[own][:, None] * _along(x, v)[:, None] * x
+                    if w.ndim == 1:
+                        whole = v @ hessian
+                    else:
+                        table = weights[:, None] * curvature * objective.predictor(v.T)
+                        whole = sums(table, v)
+                    v = whole / weight - along
+                    v = v if step or shape is None else v @ shape
+                return v
 
-            w_pen, e = w.copy(), np.zeros_like(w)
-            w_pen[:, -1], e[:, -1] = 0.0, 1.0
-            image_w, image_e = once(once(w_pen)), once(once(e))
-        # Any other record in its place: only the range of the others counts.
-        a[own] = a[(targets + 1) % n, own[1]]
-        low, high = widened(a.min(axis=0), a.max(axis=0))
-        y = objective.y[targets]
-        return cls(objective.loss, w, y, gradient, image_w, image_e, low, high)
-
-
-def _transpose_products(objective: Objective, values: FloatArray) -> FloatArray:
-    """``sum_i values_ik x~_i``, of shape (n_releases, p)."""
-    product = np.asarray(objective.X.T @ values)
-    return (np.vstack([product, values.sum(axis=0)]) if objective.fit_intercept else product).T
-
-
-def _images(
-    objective: Objective,
-    w: FloatArray,
-    a: FloatArray,
-    x: FloatArray,
-    targets: IntArray,
-    shape: FloatArray | None,
-) -> tuple[FloatArray, FloatArray]:
-    """``H S H [w_pen, 0]`` and ``H S H [0, 1]`` for every target; see `MissingGradient`."""
-    weight = weights_of(objective, targets)[:, None]
-    table, curvature = augment(dense_table(objective.X), True), objective.loss.curvature(a)
-    hessian = table.T @ ((objective.weights * curvature)[:, None] * table)
-    hessian[np.diag_indices_from(hessian)] += objective.total * objective.penalty
-    own = weight * curvature[targets, None]
-
-    def image(v: FloatArray) -> FloatArray:
-        """``(H - k x x^T) S (H - k x x^T) v / weight^2`` for every target."""
-        middle = hessian @ v - own * (x @ v)[:, None] * x
-        middle = middle if shape is None else middle @ shape
-        along = np.einsum("ij,ij->i", x, middle)[:, None]
-        return (middle @ hessian - own * along * x) / weight**2
-
-    return image(np.append(w[:-1], 0.0)), image(np.eye(len(w))[-1])
+            w_pen, e = (np.broadcast_to(v, x.shape) for v in (releases, np.eye(x.shape[1])[-1]))
+            image_w, image_e = image(np.where(e, 0.0, w_pen)), image(e)
+        # Only the range of the others counts.
+        low, high = (end[own] for end in range_of_others(a))
+        every = np.broadcast_to(releases, gradient.shape)
+        return cls(loss, every, y, gradient, image_w, image_e, low, high)
 
 
 _LIKELIEST_GRID = 64
@@ -469,7 +437,7 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
             scores = np.empty((len(pairs), len(self.values_)))
             for some in row_blocks(len(pairs), len(self._objective.y), _PREDICTIONS):
                 who = np.arange(some.start, some.stop) % n_targets
-                missing = MissingGradient.each(self._objective, pairs[some], self.records_[who])
+                missing = MissingGradient.of(self._objective, pairs[some], self.records_[who])
                 scores[some] = self._closeness(missing, who)
         return scores.reshape(n_rows, n_targets, -1)
 
