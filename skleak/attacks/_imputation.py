@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.optimize import minimize, nnls
+from scipy.optimize import nnls
 from scipy.special import log_softmax
 from sklearn.utils.metaestimators import available_if
 
@@ -21,6 +21,7 @@ from skleak.adversary.knowledge import (
 )
 from skleak.adversary.models import check_each, count_releases
 from skleak.adversary.numbers import number_prior
+from skleak.adversary.shadow import logit_weights
 from skleak.attacks._attribute import AttributeAttack, has_posterior
 from skleak.attacks._black_box import BlackBoxAttributeInference
 from skleak.exceptions import AttackNotApplicableError
@@ -387,7 +388,7 @@ class CombinedAttributeInference(AttributeAttack):
         best, imputed = np.empty(features.shape[:2]), self._without[:, :, 0]
         for k, taught in self._splits():
             own, codes = self._fold == k, self._codes[taught]
-            logs = log_softmax(features @ _weights(features[taught], codes), axis=1)
+            logs = log_softmax(features @ logit_weights(features[taught], codes), axis=1)
             likelihood = answers[:, :, 0]
             if squares is not None:
                 variance = max(squares[taught, codes].mean(), _least(squares))
@@ -455,21 +456,3 @@ def _best(gains: FloatArray) -> int:
     kind = int(more.mean(axis=1).argmax())
     surely = more[kind].mean() > more[kind].std() / np.sqrt(more.shape[1])
     return kind if surely else 0
-
-
-def _weights(features: FloatArray, codes: IntArray) -> FloatArray:
-    """Weights of scores, of a conditional logit of the values: none negative, few far from start.
-
-    Shapes: ``features`` (n, n_values, n_features); ``codes`` (n,); returns (n_features,).
-    """
-    rows, start = np.arange(len(codes)), np.eye(features.shape[2])[0]
-    own = features[rows, codes].sum(axis=0)
-
-    def loss(weights: FloatArray) -> tuple[float, FloatArray]:
-        logs = log_softmax(features @ weights, axis=1)
-        away = weights - start
-        slope = np.tensordot(np.exp(logs), features, 2) - own + away
-        return float(0.5 * away @ away - logs[rows, codes].sum()), slope
-
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(start))
-    return np.asarray(found.x)
