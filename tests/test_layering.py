@@ -57,6 +57,7 @@ INSIDE = {
         "shadow",
     ],
     "attacks": [
+        "_base",
         "_attribute",
         "_white_box",
         "_informed",

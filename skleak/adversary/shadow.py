@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import expit, gammaln, log_ndtr, logit, ndtri
+from scipy.optimize import Bounds, minimize
+from scipy.special import expit, gammaln, log_ndtr, log_softmax, logit, ndtri
 
 from skleak.adversary.membership import finite
 from skleak.utils._blocks import row_blocks
@@ -307,7 +308,6 @@ _STEPS = np.array([0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98])
 _PAIRS = 20_000
 # Least weight of the rank: it orders what the steps leave tied.
 _TIE_BREAKER = 1e-6
-_MAX_ITER = 100
 _TOLERANCE = 1e-9
 # What laws may share. The first holds where models are too few to be held out.
 _POOLINGS = tuple(
@@ -356,43 +356,37 @@ def _features(ratio: FloatArray, merit: FloatArray, seen: FloatArray) -> FloatAr
 
 
 def _fit_weights(features: FloatArray, member: Array) -> FloatArray:
-    """Weights of a logistic regression around (1, 0, ..., 0), none of them negative.
-
-    Newton's method on those weights that are not held at their bound (Bertsekas 1982).
-    """
+    """Weights of a logistic regression around (1, 0, ..., 0), none of them negative."""
     # Without members, or without others, nothing is to be learned.
     share = float(np.nan_to_num(logit(member.mean()), posinf=0.0, neginf=0.0))
-    center = np.zeros(features.shape[1])
-    center[0] = 1.0
-    least = np.zeros(len(center))
-    least[1] = _TIE_BREAKER
+    least = _TIE_BREAKER * np.eye(features.shape[1])[1]
+    pairs = np.stack([np.zeros_like(features), features], axis=1)
+    return logit_weights(pairs, member.astype(np.intp), np.array([0.0, share]), least)
 
-    def cost(weights: FloatArray) -> float:
-        odds = features @ weights + share
-        return float(np.logaddexp(0.0, np.where(member, -odds, odds)).sum()) + 0.5 * float(
-            np.sum((weights - center) ** 2)
-        )
 
-    weights = np.maximum(center, least)
-    value = cost(weights)
-    for _ in range(_MAX_ITER):
-        p = expit(features @ weights + share)
-        slope = features.T @ (p - member) + weights - center
-        free = (weights > least) | (slope < -_TOLERANCE * len(member))
-        if np.all(np.abs(slope[free]) <= _TOLERANCE * len(member)):
-            break
-        own = features[:, free]
-        step = np.zeros(len(weights))
-        curvature = (own * (p * (1.0 - p))[:, None]).T @ own + np.eye(own.shape[1])
-        step[free] = np.linalg.solve(curvature, slope[free])
-        size, found = 1.0, np.inf
-        while found > value and size > _TOLERANCE:
-            trial = np.maximum(weights - size * step, least)
-            found, size = cost(trial), 0.5 * size
-        if found > value:
-            break
-        weights, value = trial, found
-    return weights
+def logit_weights(
+    features: FloatArray, chosen: IntArray, offset: Array | float = 0.0, least: Any = 0.0
+) -> FloatArray:
+    """Weights of a conditional logit, none below the least, a priori normal about (1, 0, ..., 0).
+
+    Shapes: ``features`` (n, n_values, k); ``chosen`` (n,), positions of values; ``offset``
+    (n_values,); ``least`` (k,); returns (k,).
+    """
+    rows, center = np.arange(len(chosen)), np.eye(features.shape[2])[0]
+    own = features[rows, chosen].sum(axis=0)
+
+    def cost(weights: FloatArray) -> tuple[float, FloatArray]:
+        logs = log_softmax(features @ weights + offset, axis=1)
+        away = weights - center
+        slope = np.tensordot(np.exp(logs), features, 2) - own + away
+        return float(0.5 * away @ away - logs[rows, chosen].sum()), slope
+
+    bounds = Bounds(np.broadcast_to(least, center.shape))
+    options = {"gtol": _TOLERANCE * len(chosen), "ftol": np.finfo(float).eps}
+    found = minimize(
+        cost, np.maximum(center, least), jac=True, bounds=bounds, method="L-BFGS-B", options=options
+    )
+    return np.asarray(found.x)
 
 
 # A prior that is worth more scores than these is a certainty.

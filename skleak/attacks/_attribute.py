@@ -2,11 +2,11 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator
 from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
@@ -26,18 +26,12 @@ from skleak.adversary.knowledge import (
 )
 from skleak.adversary.numbers import NumberPrior, chebyshev_nodes, maximize
 from skleak.adversary.records import reference_table, stack_records, stack_targets
+from skleak.attacks._base import Attack, guarded
 from skleak.exceptions import AttackNotApplicableError
 from skleak.metrics.scores import attack_success
 from skleak.utils._blocks import row_blocks
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._records import Persons, named, row_labels, withholding
-from skleak.utils._sklearn_compat import (
-    HasMethods,
-    NoMetadataRequests,
-    RawTableMixin,
-    StrOptions,
-    fit_context,
-)
+from skleak.utils._sklearn_compat import HasMethods, RawTableMixin, StrOptions
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Entries of one table of log-likelihoods, releases x targets x values: 64 MB.
@@ -51,7 +45,8 @@ def has_posterior(attack: Any) -> bool:
     return True
 
 
-class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class AttributeAttack(RawTableMixin, Attack):
     """Guess one column of the training records, given all else about them.
 
     A subclass computes in `_learn` what the adversary knows once and for all, and says in `_scores`
@@ -62,25 +57,20 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
     # some of the targets, or about all of them.
     _games: ClassVar[Literal["each", "some", "all"]]
     _takes_persons: ClassVar[bool] = True
-    _density: NumberPrior | None = None  # of a number, where there is a prior
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "values": ["array-like", None],
+    _parameter_constraints = Attack._parameter_constraints | {
         "prior": [
             StrOptions({"marginal", "uniform", "conditional"}),
             "array-like",
             HasMethods(["pdf", "ppf", "cdf"]),  # of a number
         ],
-        "records": ["array-like", slice, None],
-        # Of those attacks that take them: scikit-learn checks the parameters that there are.
-        "estimator": [HasMethods("fit")],
-        "classifier": [HasMethods(["fit", "predict"]), None],
     }
 
-    # Nested parameters are validated by the estimator itself.
-    @fit_context(prefer_skip_nested_validation=False)
-    @leaves_whole
-    @withholding
+    _: KW_ONLY
+    values: Any = None
+    records: Any = None
+
+    @guarded
     def fit(
         self,
         X: Any,
@@ -152,6 +142,7 @@ class AttributeAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Base
         """
         for name in ("prior_", "estimates_"):  # of an earlier fit
             self.__dict__.pop(name, None)
+        self._density: NumberPrior | None = None  # of a number, where there is a prior
         table = as_table(X)
         y = self._check_target(y, table)
         remember_columns(self, table)

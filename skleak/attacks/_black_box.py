@@ -1,8 +1,8 @@
 """Attribute inference from predictions alone."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,11 +18,10 @@ from skleak.adversary.knowledge import (
     evenly,
     folds,
     range_of_others,
-    store_parameters,
     take_rows,
     with_attribute,
 )
-from skleak.adversary.membership import finite, norms_by, numbers_of, unwrapped
+from skleak.adversary.membership import GradientNorm, finite, norms_by, numbers_of, unwrapped
 from skleak.adversary.models import Shell, count_releases, is_model, read_releases
 from skleak.adversary.numbers import HELD_OUT, N_NODES, chebyshev_nodes, is_smooth, number_prior
 from skleak.adversary.records import Records, row_codes
@@ -44,7 +43,7 @@ from skleak.utils._predictions import (
     select_columns,
     with_unseen,
 )
-from skleak.utils._sklearn_compat import StrOptions
+from skleak.utils._sklearn_compat import HasMethods, StrOptions
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 Criterion = Literal["performance", "proba", "margin", "likelihood", "loss", "accuracy", "gradient"]
@@ -63,6 +62,7 @@ _MOST, _FEWEST, _POINTS = 513, 129, 1 << 20
 _QUERIES, _KEPT = 1 << 16, 1 << 23
 
 
+@dataclass(eq=False, repr=False)
 class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
     """Guess an attribute from predictions: model inversion ([F14], [BIL23] eq. 36 to 39).
 
@@ -155,30 +155,19 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AttributeAttack._parameter_constraints,
-        "criterion": [
-            StrOptions(
-                {"performance", "proba", "margin", "likelihood", "loss", "accuracy", "gradient"}
-            )
-        ],
-        "gradient_norm": [callable, None],
+    _parameter_constraints = AttributeAttack._parameter_constraints | {
+        "estimator": [HasMethods("fit")],
+        "criterion": [StrOptions(set(get_args(Criterion)))],
     }
 
     _games = "some"
 
-    def __init__(
-        self,
-        estimator: Any,
-        attribute: Any,
-        *,
-        criterion: Criterion = "performance",
-        values: Any = None,
-        prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal",
-        records: Any = None,
-        gradient_norm: Callable[[Any, Any, Any], Any] | None = None,
-    ) -> None:
-        store_parameters(self, locals())
+    estimator: Any
+    attribute: Any
+    _: KW_ONLY
+    criterion: Criterion = "performance"
+    prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal"
+    gradient_norm: GradientNorm | None = None
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         self._weights, secret = weights, everyone.secret
@@ -186,7 +175,6 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             raise ValueError("`y` must not hold missing values; drop those records first.")
         model = PublicModel.of(self.estimator, table, y, weights=weights, any_covariance=True)
         self._index, self._rows, asked = secret.index, self._units.rows, self._candidates
-        self._density = None
         if secret.numeric:
             self._truth = secret.column
             if self.criterion in WITH_PRIOR:

@@ -1,24 +1,23 @@
 """Membership inference of Gaussian releases."""
 
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import elementwise
 from scipy.special import expit
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.adversary.knowledge import store_parameters
 from skleak.adversary.membership import as_membership, check_rate
+from skleak.attacks._base import Attack, guarded
 from skleak.bounds import information_projection_advantage, membership_lower_bound_exponential
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._arguments import make_generator
 from skleak.utils._blocks import row_blocks
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._records import withholding
-from skleak.utils._sklearn_compat import Interval, NoMetadataRequests, fit_context, validate_data
+from skleak.utils._sklearn_compat import Interval, validate_data
 from skleak.utils._typing import BoolArray, FloatArray, IntArray, RandomState
 
 _N_NODES = 128
@@ -134,7 +133,8 @@ _ROUND_OFF_NOISE = 1e-6
 _ROUND_OFF = 1e-11
 
 
-class GaussianLinearMembership(ConfidentialMixin, NoMetadataRequests, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GaussianLinearMembership(Attack):
     """Tell members from non-members of a linear regression: the Bayes-optimal attack of [BIL23].
 
     The responses are ``y = X beta + N(0, sigma^2)`` on a design X that is fixed, and the model is
@@ -190,18 +190,16 @@ class GaussianLinearMembership(ConfidentialMixin, NoMetadataRequests, BaseEstima
     np.True_
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints = Attack._parameter_constraints | {
         "sigma": [Interval(Real, 0, None, closed="neither")],
         "coef": ["array-like"],
-        "prior": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    def __init__(self, *, sigma: float, coef: Any, prior: float = 0.5) -> None:
-        store_parameters(self, locals())
+    sigma: float
+    coef: Any
+    prior: float = 0.5
 
-    @fit_context(prefer_skip_nested_validation=True)
-    @leaves_whole
-    @withholding
+    @guarded
     def fit(
         self,
         X: Any,

@@ -1,11 +1,11 @@
 """Attributes from all else about the record, without the model and together with its answers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.optimize import minimize, nnls
+from scipy.optimize import nnls
 from scipy.special import log_softmax
 from sklearn.utils.metaestimators import available_if
 
@@ -18,10 +18,10 @@ from skleak.adversary.knowledge import (
     evenly,
     folds,
     means_of_others,
-    store_parameters,
 )
 from skleak.adversary.models import check_each, count_releases
 from skleak.adversary.numbers import number_prior
+from skleak.adversary.shadow import logit_weights
 from skleak.attacks._attribute import AttributeAttack, has_posterior
 from skleak.attacks._black_box import BlackBoxAttributeInference
 from skleak.exceptions import AttackNotApplicableError
@@ -30,8 +30,13 @@ from skleak.utils._records import is_target
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
+@dataclass(eq=False, repr=False)
 class _Baseline(AttributeAttack):
     """An attack that does not look at the release."""
+
+    _games = "each"
+
+    attribute: Any = None
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         """Nothing of the model."""
@@ -101,6 +106,7 @@ class _Baseline(AttributeAttack):
         return np.array(np.broadcast_to(self.estimates_, scores.shape[:2]))
 
 
+@dataclass(eq=False, repr=False)
 class PriorAttack(_Baseline):
     """Guess the likeliest value of the prior: the first baseline, without the model.
 
@@ -138,17 +144,8 @@ class PriorAttack(_Baseline):
     array([0.5, 0.5])
     """
 
-    _games = "each"
-
-    def __init__(
-        self,
-        attribute: Any = None,
-        *,
-        values: Any = None,
-        prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal",
-        records: Any = None,
-    ) -> None:
-        store_parameters(self, locals())
+    _: KW_ONLY
+    prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal"
 
     def _learn_prior(self, everyone: Population) -> None:
         if not self.numeric_:
@@ -160,6 +157,7 @@ class PriorAttack(_Baseline):
             self.estimates_ = number_prior(self.prior, everyone).mean
 
 
+@dataclass(eq=False, repr=False)
 class ImputationAttack(_Baseline):
     """Guess from all else about the record, without the model: the second baseline.
 
@@ -205,17 +203,8 @@ class ImputationAttack(_Baseline):
     True
     """
 
-    _games = "each"
-
-    def __init__(
-        self,
-        attribute: Any = None,
-        *,
-        classifier: Any = None,
-        values: Any = None,
-        records: Any = None,
-    ) -> None:
-        store_parameters(self, locals())
+    _: KW_ONLY
+    classifier: Any = None
 
     def _learn_prior(self, everyone: Population) -> None:
         if self.numeric_:
@@ -230,6 +219,7 @@ _TAUGHT = 2000
 _LEAST, _NARROW = -8.0, 0.1
 
 
+@dataclass(eq=False, repr=False)
 class CombinedAttributeInference(AttributeAttack):
     """Guess an attribute from the other columns and the model's answers together.
 
@@ -300,17 +290,12 @@ class CombinedAttributeInference(AttributeAttack):
 
     _games = "all"
     _takes_persons = False
+    _parameter_constraints = BlackBoxAttributeInference._parameter_constraints
 
-    def __init__(
-        self,
-        estimator: Any,
-        attribute: Any,
-        *,
-        classifier: Any = None,
-        values: Any = None,
-        records: Any = None,
-    ) -> None:
-        store_parameters(self, locals())
+    estimator: Any
+    attribute: Any
+    _: KW_ONLY
+    classifier: Any = None
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         n, n_all = len(y), len(everyone.table)
@@ -403,7 +388,7 @@ class CombinedAttributeInference(AttributeAttack):
         best, imputed = np.empty(features.shape[:2]), self._without[:, :, 0]
         for k, taught in self._splits():
             own, codes = self._fold == k, self._codes[taught]
-            logs = log_softmax(features @ _weights(features[taught], codes), axis=1)
+            logs = log_softmax(features @ logit_weights(features[taught], codes), axis=1)
             likelihood = answers[:, :, 0]
             if squares is not None:
                 variance = max(squares[taught, codes].mean(), _least(squares))
@@ -471,21 +456,3 @@ def _best(gains: FloatArray) -> int:
     kind = int(more.mean(axis=1).argmax())
     surely = more[kind].mean() > more[kind].std() / np.sqrt(more.shape[1])
     return kind if surely else 0
-
-
-def _weights(features: FloatArray, codes: IntArray) -> FloatArray:
-    """Weights of scores, of a conditional logit of the values: none negative, few far from start.
-
-    Shapes: ``features`` (n, n_values, n_features); ``codes`` (n,); returns (n_features,).
-    """
-    rows, start = np.arange(len(codes)), np.eye(features.shape[2])[0]
-    own = features[rows, codes].sum(axis=0)
-
-    def loss(weights: FloatArray) -> tuple[float, FloatArray]:
-        logs = log_softmax(features @ weights, axis=1)
-        away = weights - start
-        slope = np.tensordot(np.exp(logs), features, 2) - own + away
-        return float(0.5 * away @ away - logs[rows, codes].sum()), slope
-
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(start))
-    return np.asarray(found.x)

@@ -1,11 +1,11 @@
 """Attributes and whole records from the gradient that is missing at a release."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,29 +23,22 @@ from skleak.adversary.knowledge import (
     range_of_others,
     remember_columns,
     resolve_records,
-    store_parameters,
     take_rows,
     widened,
 )
 from skleak.adversary.models import ReleaseKind, Releases, read_releases
 from skleak.adversary.records import reference_table
 from skleak.attacks._attribute import AttributeAttack, SomeTargets
+from skleak.attacks._base import Attack, guarded
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
 from skleak.losses import PointwiseLoss
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import row_blocks
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole
 from skleak.utils._linalg import augment
 from skleak.utils._predictions import label_positions
 from skleak.utils._records import withholding
-from skleak.utils._sklearn_compat import (
-    HasMethods,
-    NoMetadataRequests,
-    RawTableMixin,
-    StrOptions,
-    fit_context,
-)
+from skleak.utils._sklearn_compat import RawTableMixin
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 
@@ -104,87 +97,55 @@ class MissingGradient:
     def of(
         cls, objective: Objective, w: FloatArray, targets: IntArray, shape: FloatArray | None = None
     ) -> "MissingGradient":
-        """Of all targets at one release: every product with the data is one of matrices.
+        """Of all targets at one release, or of each at its own; (n, n_releases) tables are formed.
 
-        Shapes: ``w`` (p,); ``targets`` (n_targets,); ``shape`` (p, p), S of noise that is not
-        isotropic.
+        Shapes: ``w`` (p,) or (n_targets, p); ``targets`` (n_targets,); ``shape`` (p, p), S of noise
+        that is not isotropic.
         """
-        a = objective.predictor(w)
-        total = objective.total * objective.at(w).gradient
+        loss, weights, penalty = objective.loss, objective.weights, objective.penalty
+        releases, y = np.atleast_2d(w), objective.y[targets]
+        own = targets, np.arange(len(targets)) if w.ndim == 2 else 0
+        a = objective.predictor(releases.T)
+
+        def sums(values: FloatArray, v: FloatArray) -> FloatArray:
+            """``sum_i values_ik x~_i`` and the penalty's part in the direction v, (k, p)."""
+            product = np.asarray(objective.X.T @ values)
+            if objective.fit_intercept:
+                product = np.vstack([product, values.sum(axis=0)])
+            return product.T + objective.total * penalty * v
+
         x = augment(dense_table(take_rows(objective.X, targets)), objective.fit_intercept)
-        weight = weights_of(objective, targets)
-        y = objective.y[targets]
-        r = objective.loss.residual(a[targets], y)
-        # What all others leave over: the sum of all gradients less the target's own.
-        gradient = r[:, None] * x - total / weight[:, None]
-        low, high = (end[targets] for end in range_of_others(a))
-        image_w = image_e = np.empty((len(targets), 0))
-        if objective.fit_intercept:
-            image_w, image_e = _images(objective, w, a, x, targets, shape)
-        every = np.broadcast_to(w, gradient.shape)
-        return cls(objective.loss, every, y, gradient, image_w, image_e, low, high)
-
-    @classmethod
-    def each(cls, objective: Objective, w: FloatArray, targets: IntArray) -> "MissingGradient":
-        """Of every target at a release of its own; tables of shape (n, n_targets) are formed.
-
-        Shapes: ``w`` (n_targets, p); ``targets`` (n_targets,).
-        """
-        n, own = len(objective.y), (targets, np.arange(len(targets)))
         weight = weights_of(objective, targets)[:, None]
-        a = objective.predictor(w.T)
-        residuals = objective.weights[:, None] * objective.loss.residual(a, objective.y[:, None])
-        residuals[own] = 0.0
-        total = objective.total * objective.penalty
-        gradient = -(_transpose_products(objective, residuals) + total * w) / weight
+        residuals = weights[:, None] * loss.residual(a, objective.y[:, None])
+        # What all others leave over: the sum of all gradients less the target's own.
+        gradient = loss.residual(a[own], y)[:, None] * x - sums(residuals, releases) / weight
         image_w = image_e = np.empty((len(targets), 0))
         if objective.fit_intercept:
-            curvature = objective.weights[:, None] * objective.loss.curvature(a)
-            curvature[own] = 0.0
+            curvature = loss.curvature(a)
+            if w.ndim == 1:  # one Hessian for all targets
+                table = augment(dense_table(objective.X), True)
+                hessian = table.T @ ((weights[:, None] * curvature) * table)
+                hessian[np.diag_indices_from(hessian)] += objective.total * penalty
 
-            def once(v: FloatArray) -> FloatArray:
-                along = curvature * objective.predictor(v.T)
-                return (_transpose_products(objective, along) + total * v) / weight
+            def image(v: FloatArray) -> FloatArray:
+                """``(H - k x x^T) S (H - k x x^T) v / weight^2`` for every target."""
+                for step in range(2):
+                    along = curvature[own][:, None] * _along(x, v)[:, None] * x
+                    if w.ndim == 1:
+                        whole = v @ hessian
+                    else:
+                        table = weights[:, None] * curvature * objective.predictor(v.T)
+                        whole = sums(table, v)
+                    v = whole / weight - along
+                    v = v if step or shape is None else v @ shape
+                return v
 
-            w_pen, e = w.copy(), np.zeros_like(w)
-            w_pen[:, -1], e[:, -1] = 0.0, 1.0
-            image_w, image_e = once(once(w_pen)), once(once(e))
-        # Any other record in its place: only the range of the others counts.
-        a[own] = a[(targets + 1) % n, own[1]]
-        low, high = widened(a.min(axis=0), a.max(axis=0))
-        y = objective.y[targets]
-        return cls(objective.loss, w, y, gradient, image_w, image_e, low, high)
-
-
-def _transpose_products(objective: Objective, values: FloatArray) -> FloatArray:
-    """``sum_i values_ik x~_i``, of shape (n_releases, p)."""
-    product = np.asarray(objective.X.T @ values)
-    return (np.vstack([product, values.sum(axis=0)]) if objective.fit_intercept else product).T
-
-
-def _images(
-    objective: Objective,
-    w: FloatArray,
-    a: FloatArray,
-    x: FloatArray,
-    targets: IntArray,
-    shape: FloatArray | None,
-) -> tuple[FloatArray, FloatArray]:
-    """``H S H [w_pen, 0]`` and ``H S H [0, 1]`` for every target; see `MissingGradient`."""
-    weight = weights_of(objective, targets)[:, None]
-    table, curvature = augment(dense_table(objective.X), True), objective.loss.curvature(a)
-    hessian = table.T @ ((objective.weights * curvature)[:, None] * table)
-    hessian[np.diag_indices_from(hessian)] += objective.total * objective.penalty
-    own = weight * curvature[targets, None]
-
-    def image(v: FloatArray) -> FloatArray:
-        """``(H - k x x^T) S (H - k x x^T) v / weight^2`` for every target."""
-        middle = hessian @ v - own * (x @ v)[:, None] * x
-        middle = middle if shape is None else middle @ shape
-        along = np.einsum("ij,ij->i", x, middle)[:, None]
-        return (middle @ hessian - own * along * x) / weight**2
-
-    return image(np.append(w[:-1], 0.0)), image(np.eye(len(w))[-1])
+            w_pen, e = (np.broadcast_to(v, x.shape) for v in (releases, np.eye(x.shape[1])[-1]))
+            image_w, image_e = image(np.where(e, 0.0, w_pen)), image(e)
+        # Only the range of the others counts.
+        low, high = (end[own] for end in range_of_others(a))
+        every = np.broadcast_to(releases, gradient.shape)
+        return cls(loss, every, y, gradient, image_w, image_e, low, high)
 
 
 _LIKELIEST_GRID = 64
@@ -333,6 +294,7 @@ _PREDICTIONS = 1 << 21
 _ROUND_OFF = 1e-9
 
 
+@dataclass(eq=False, repr=False)
 class InformedAttributeInference(SomeTargets, AttributeAttack):
     """Guess an attribute from a reconstructed record: the attack of [BCH22] on one column.
 
@@ -400,20 +362,13 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
     1.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AttributeAttack._parameter_constraints,
-        "estimator": [HasMethods(["fit", "get_params"])],
-    }
-
     _of_targets = ("records_", "_points", "_unit", "_known")
 
     _games = "some"
     _takes_persons = False
 
-    def __init__(
-        self, estimator: Any, attribute: Any, *, values: Any = None, records: Any = None
-    ) -> None:
-        store_parameters(self, locals())
+    estimator: Any
+    attribute: Any
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         if everyone.teachers is not None:
@@ -482,7 +437,7 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
             scores = np.empty((len(pairs), len(self.values_)))
             for some in row_blocks(len(pairs), len(self._objective.y), _PREDICTIONS):
                 who = np.arange(some.start, some.stop) % n_targets
-                missing = MissingGradient.each(self._objective, pairs[some], self.records_[who])
+                missing = MissingGradient.of(self._objective, pairs[some], self.records_[who])
                 scores[some] = self._closeness(missing, who)
         return scores.reshape(n_rows, n_targets, -1)
 
@@ -518,7 +473,8 @@ class InformedAttributeInference(SomeTargets, AttributeAttack):
         )
 
 
-class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class InformedReconstruction(RawTableMixin, Attack):
     """Reconstruct whole records from one release: the generalized-linear attack of [BCH22].
 
     At the minimizer all gradients sum to zero. The adversary knows all other records, hence the
@@ -587,26 +543,13 @@ class InformedReconstruction(ConfidentialMixin, NoMetadataRequests, RawTableMixi
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "get_params"])],
-        "known_target": ["boolean"],
-        "bounds": [StrOptions({"others"}), "array-like", None],
-        "records": ["array-like", slice, None],
-    }
+    estimator: Any
+    _: KW_ONLY
+    known_target: bool = True
+    bounds: Any = "others"
+    records: Any = None
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        known_target: bool = True,
-        bounds: Any = "others",
-        records: Any = None,
-    ) -> None:
-        store_parameters(self, locals())
-
-    @fit_context(prefer_skip_nested_validation=False)
-    @leaves_whole
-    @withholding
+    @guarded
     def fit(
         self,
         X: Any,

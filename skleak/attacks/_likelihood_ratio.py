@@ -1,9 +1,8 @@
 """Membership by likelihood ratios: exact where they are known, else from shadow models."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +12,10 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from skleak.adversary.hypotheses import PublicModel, encoding_error, last_step, warn_of_mismatch
-from skleak.adversary.knowledge import as_column, as_table, resolve_records, store_parameters
+from skleak.adversary.knowledge import as_column, as_table, resolve_records
 from skleak.adversary.membership import (
     PairTest,
+    RecordScores,
     calibrated_threshold,
     check_rate,
     reference_rank,
@@ -32,9 +32,10 @@ from skleak.influence.state import alone_in_class
 from skleak.utils._geometry import pair_success, true_positives
 from skleak.utils._records import Persons
 from skleak.utils._sklearn_compat import Interval, StrOptions
-from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
+from skleak.utils._typing import Array, FloatArray, IntArray
 
 
+@dataclass(eq=False, repr=False)
 class LikelihoodRatioMembership(ShadowAttack):
     """Test membership by the likelihood of the model with the record and without it.
 
@@ -124,8 +125,7 @@ class LikelihoodRatioMembership(ShadowAttack):
     ('online', True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ShadowAttack._parameter_constraints,
+    _parameter_constraints = ShadowAttack._parameter_constraints | {
         "method": [StrOptions({"auto", "exact", "online", "offline"})],
         "n_shadow_models": [Interval(Integral, 4, None, closed="left")],
         "statistic": [callable, None],
@@ -133,22 +133,12 @@ class LikelihoodRatioMembership(ShadowAttack):
         "shrinkage": ["boolean"],
     }
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        method: Literal["auto", "exact", "online", "offline"] = "auto",
-        n_shadow_models: int = 64,
-        statistic: Callable[[Any, Any, Any], Any] | None = None,
-        variance: Literal["auto", "per_record", "global"] = "auto",
-        shrinkage: bool = True,
-        prior: float = 0.5,
-        records: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ) -> None:
-        store_parameters(self, locals())
+    _: KW_ONLY
+    method: Literal["auto", "exact", "online", "offline"] = "auto"
+    n_shadow_models: int = 64
+    statistic: RecordScores | None = None
+    variance: Literal["auto", "per_record", "global"] = "auto"
+    shrinkage: bool = True
 
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         self.method_ = self.method
@@ -407,6 +397,7 @@ def _with_and_without(
     return PairTest(own, steps, np.ones(len(steps), dtype=bool))
 
 
+@dataclass(eq=False, repr=False)
 class RobustMembershipInference(ShadowAttack):
     """Guess members by how far their likelihood ratio exceeds those of the population (RMIA).
 
@@ -491,29 +482,18 @@ class RobustMembershipInference(ShadowAttack):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ShadowAttack._parameter_constraints,
+    _parameter_constraints = ShadowAttack._parameter_constraints | {
         "method": [StrOptions({"online", "offline"})],
         "n_shadow_models": [Interval(Integral, 2, None, closed="left")],
         "gamma": [Interval(Real, 1, None, closed="left")],
         "interpolation": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both")],
     }
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        method: Literal["online", "offline"] = "online",
-        n_shadow_models: int = 4,
-        gamma: float = 1.0,
-        interpolation: "Literal['auto'] | float" = "auto",
-        prior: float = 0.5,
-        records: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ) -> None:
-        store_parameters(self, locals())
+    _: KW_ONLY
+    method: Literal["online", "offline"] = "online"
+    n_shadow_models: int = 4
+    gamma: float = 1.0
+    interpolation: "Literal['auto'] | float" = "auto"
 
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         offline = self.method == "offline"

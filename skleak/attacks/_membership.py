@@ -1,22 +1,23 @@
 """Membership: what its attacks share, shadow models, and the attack by the loss."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_curve
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from skleak.adversary.hypotheses import check_private, check_weights_known, weight_argument
-from skleak.adversary.knowledge import remember_columns, store_parameters
+from skleak.adversary.knowledge import remember_columns
 from skleak.adversary.membership import (
+    GradientNorm,
     RecordScores,
     Statistic,
     as_membership,
@@ -29,32 +30,22 @@ from skleak.adversary.membership import (
     released_models,
 )
 from skleak.adversary.records import Records, check_apart, known_records
+from skleak.attacks._base import Attack, guarded
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._arguments import seeded, spawn_generators
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole, without_ledger
-from skleak.utils._records import withholding
-from skleak.utils._sklearn_compat import (
-    HasMethods,
-    Interval,
-    NoMetadataRequests,
-    RawTableMixin,
-    StrOptions,
-    fit_context,
-)
-from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
+from skleak.utils._confidential import without_ledger
+from skleak.utils._sklearn_compat import Interval, RawTableMixin, StrOptions
+from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray, RandomState
 
 _LARGEST_SEED = 2**31 - 1
 # Keeps a rate of k of n non-members from counting as more than k / n.
 _ROUND_OFF = 1e-12
 
 
-class MembershipAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, BaseEstimator):
+class MembershipAttack(RawTableMixin, Attack):
     """An attack that scores raw records, and calls those above a threshold members."""
 
-    # Nested parameters are validated by the estimator itself.
-    @fit_context(prefer_skip_nested_validation=False)
-    @leaves_whole
-    @withholding
+    @guarded
     def fit(
         self,
         X: Any,
@@ -242,6 +233,7 @@ class MembershipAttack(ConfidentialMixin, NoMetadataRequests, RawTableMixin, Bas
         return float(np.mean(guesses == as_membership(truth, guesses.shape)))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MembershipInference(MembershipAttack):
     """Guess which candidate records a model was trained on, from how well it fits each of them.
 
@@ -325,22 +317,15 @@ class MembershipInference(MembershipAttack):
     0.63
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "statistic": [StrOptions({"loss", "likelihood", "modified_entropy", "gradient_norm"})],
+    _parameter_constraints = Attack._parameter_constraints | {
+        "statistic": [StrOptions(set(get_args(Statistic)))],
         "threshold": [StrOptions({"calibrated"}), Interval(Real, None, None, closed="neither")],
-        "prior": [Interval(Real, 0, 1, closed="neither")],
-        "gradient_norm": [callable, None],
     }
 
-    def __init__(
-        self,
-        *,
-        statistic: Statistic = "loss",
-        threshold: "Literal['calibrated'] | float" = "calibrated",
-        prior: float = 0.5,
-        gradient_norm: Callable[[Any, Any, Any], Any] | None = None,
-    ) -> None:
-        store_parameters(self, locals())
+    statistic: Statistic = "loss"
+    threshold: "Literal['calibrated'] | float" = "calibrated"
+    prior: float = 0.5
+    gradient_norm: GradientNorm | None = None
 
     def _learn(self, candidates: Records, reference: Records | None) -> None:
         self._candidates, self._reference = candidates, reference
@@ -426,17 +411,17 @@ class MembershipInference(MembershipAttack):
         return scores, np.atleast_1d(thresholds), np.ndim(thresholds) == 0
 
 
+@dataclass(eq=False, repr=False)
 class ShadowAttack(MembershipAttack):
     """An attack that trains models of its own like the one under attack."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "get_params"])],
-        "prior": [Interval(Real, 0, 1, closed="neither")],
-        "records": ["array-like", slice, None],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state", np.random.Generator],
-    }
+    estimator: Any
+    _: KW_ONLY
+    prior: float = 0.5
+    records: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: RandomState = None
 
     def _train(
         self, candidates: Records, reference: Records | None, rows: IntArray, *, offline: bool

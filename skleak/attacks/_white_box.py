@@ -1,6 +1,6 @@
 """Attributes from released parameters, by an adversary who knows all but one value."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -17,10 +17,10 @@ from skleak.adversary.hypotheses import (
     refit_encodings,
     warn_of_mismatch,
 )
-from skleak.adversary.knowledge import Population, Secret, read_secret, store_parameters
+from skleak.adversary.knowledge import Population, Secret, read_secret
 from skleak.adversary.membership import check_rate
 from skleak.adversary.models import ReleaseKind, Releases, ShapedHypotheses, read_releases
-from skleak.adversary.numbers import NumberEncodings, NumberPrior, number_prior
+from skleak.adversary.numbers import NumberEncodings, number_prior
 from skleak.attacks._attribute import AttributeAttack
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
@@ -30,10 +30,10 @@ from skleak.influence.state import NoiseShape
 from skleak.utils._arguments import make_generator
 from skleak.utils._geometry import true_positives
 from skleak.utils._predictions import label_positions
-from skleak.utils._sklearn_compat import HasMethods
 from skleak.utils._typing import Array, FloatArray, RandomState
 
 
+@dataclass(eq=False, repr=False)
 class WhiteBoxAttributeInference(AttributeAttack):
     """Guess an attribute from released parameters: the Bayes-optimal informed attack.
 
@@ -115,34 +115,20 @@ class WhiteBoxAttributeInference(AttributeAttack):
     1.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AttributeAttack._parameter_constraints,
-        "estimator": [HasMethods(["fit", "get_params"])],
-        "refit_preprocessing": ["boolean"],
-        "n_jobs": [int, None],
-    }
-
     _games = "each"
-    _kind: ReleaseKind | None = None  # not known of attacks from encodings
 
-    def __init__(
-        self,
-        estimator: Any,
-        attribute: Any,
-        *,
-        values: Any = None,
-        prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal",
-        records: Any = None,
-        refit_preprocessing: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        store_parameters(self, locals())
+    estimator: Any
+    attribute: Any
+    _: KW_ONLY
+    prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal"
+    refit_preprocessing: bool = False
+    n_jobs: int | None = None
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
         self._weights, secret = weights, everyone.secret
         model = PublicModel.of(self.estimator, table, y, weights=weights, any_covariance=True)
         self.noise_scale_ = model.noise_scale
-        self._kind = ReleaseKind.of(model, table, y)
+        self._kind: ReleaseKind | None = ReleaseKind.of(model, table, y)
         if self.numeric_ and not secret.is_target:
             model.check_smooth(table, self.records_, secret.index, self._candidates)
         known = model, table, y, secret
@@ -163,6 +149,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
         attack.records_, attack.numeric_ = np.arange(len(encodings)), False
         attack.values_, attack.prior_, attack.encodings_ = values, prior, encodings
         attack.noise_scale_, attack._weights, attack._shaped = float("nan"), None, None
+        attack._kind = None
         attack._noise, attack._points = noise, noise.whitened(encodings)
         return attack
 
@@ -377,6 +364,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
         return scores
 
 
+@dataclass(eq=False, repr=False)
 class PosteriorMeanReconstruction(WhiteBoxAttributeInference):
     """Estimate a number from released parameters by the mean of its posterior.
 
@@ -441,23 +429,7 @@ class PosteriorMeanReconstruction(WhiteBoxAttributeInference):
     True
     """
 
-    # A number has no candidate values.
-    values = None
-    _density: NumberPrior
-
-    _games = "each"
-
-    def __init__(
-        self,
-        estimator: Any,
-        attribute: Any,
-        *,
-        prior: "Literal['marginal', 'uniform', 'conditional'] | Any" = "marginal",
-        records: Any = None,
-        refit_preprocessing: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        store_parameters(self, locals())
+    values: ClassVar[None] = None  # type: ignore[misc]  # a number has no candidate values
 
     def _secret(self, table: Any, y: Array) -> Secret:
         secret = read_secret(table, y, self.attribute)
@@ -521,5 +493,6 @@ class PosteriorMeanReconstruction(WhiteBoxAttributeInference):
         return self._encodings_of_numbers().bayes(scale, make_generator(random_state))
 
     def _encodings_of_numbers(self) -> NumberEncodings:
+        assert self._density is not None
         low, high = self._ends
         return NumberEncodings(self._points, low, high, self._density)

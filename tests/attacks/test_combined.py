@@ -20,7 +20,7 @@ from skleak.attacks import (
     CombinedAttributeInference,
     ImputationAttack,
 )
-from skleak.attacks._imputation import _weights
+from skleak.adversary.shadow import logit_weights
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import PrivateLinearRegression
 
@@ -215,10 +215,10 @@ def test_weights_are_those_of_another_solver(rng):
         return 0.5 * np.sum((weights - start) ** 2) - logs[np.arange(80), codes].sum()
 
     other = minimize(loss, start, method="SLSQP", bounds=[(0.0, None)] * 4).x
-    found = _weights(features, codes)
+    found = logit_weights(features, codes)
     np.testing.assert_allclose(found, other, atol=1e-3)
     assert found[2] == 0.0 < found[1]
-    np.testing.assert_array_equal(_weights(features[:0], codes[:0]), start)
+    np.testing.assert_array_equal(logit_weights(features[:0], codes[:0]), start)
 
 
 def test_what_is_refused(table):

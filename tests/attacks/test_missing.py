@@ -41,7 +41,7 @@ def test_gradient_and_hessian_of_the_others(estimator, fit_intercept, reweightin
     rows = np.column_stack([objective.X, np.ones(30)]) if fit_intercept else objective.X
     penalty = 30 * 0.2 * np.append(np.ones(3), [0.0] * fit_intercept)
     at_once = MissingGradient.of(objective, w, targets)
-    alone = MissingGradient.each(objective, np.tile(w, (4, 1)), targets)
+    alone = MissingGradient.of(objective, np.tile(w, (4, 1)), targets)
     for k, own in enumerate(targets):
         others = np.arange(30) != own
         x, weight = rows[others], objective.weights[others]
