@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import optimize
 from scipy.special import ndtr, ndtri
 
+from skleak._released import TABLE
 from skleak.accounting.discrete import discrete_gaussian_cover, discretized_epsilon
 from skleak.accounting.subsampled import subsampled_gaussian_mu
 from skleak.mechanisms import EpsilonDelta, GaussianDP, NoiseGoal
@@ -26,6 +27,8 @@ from skleak.utils._arguments import check_scalar, make_generator
 from skleak.utils._confidential import CalibratedNoise
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
+# What a guarantee is about, and what it takes for public.
+ABOUT = f"replacement of one row of {TABLE}, whose number of rows and class labels are public"
 # Noise multipliers are searched for in this range, to this precision, and rounded upward.
 _SMALLEST, _LARGEST, _PRECISION = 1e-2, 1e6, 1e-3
 
@@ -581,18 +584,45 @@ class Plan:
         """What noise and sums are: "exact" integers, or floats that stand for "real numbers"."""
         return "real numbers" if self.grid is None else "exact"
 
-    def stated_epsilon(self, n_steps: int, n_parameters: int) -> float:
-        """Epsilon at ``delta`` of so many steps, under replacement of one record.
+    def guarantee(self, n_steps: int) -> SGDGuarantee | None:
+        """Return the guarantee of so many steps in real numbers, whoever has the seed apart."""
+        if self.mechanism.noise_multiplier == 0.0 or self.undeclared:
+            return None
+        return self.mechanism.guarantee(n_steps, self.delta)
 
-        With what discrete noise adds to it, about 1e-20 a step.
+    def privacy(self, n_steps: int, n_parameters: int) -> dict[str, Any]:
+        """State the guarantee of so many steps under replacement of one record, or why none holds.
+
+        Epsilon is at ``delta``, with what discrete noise adds to it, about 1e-20 a step; without
+        dp-accounting a divergence alone is known.
         """
+        reasons, guarantee = self.obstacles, self.guarantee(n_steps)
+        known = dict.fromkeys(("epsilon", "renyi", "noise_multiplier"), np.nan)
+        if guarantee is not None:
+            known |= {"renyi": guarantee.renyi, "noise_multiplier": guarantee.noise_multiplier}
+            try:
+                known["epsilon"] = self._epsilon(guarantee, n_parameters)
+            except ImportError as error:
+                reasons.append(str(error))
+        return {
+            "holds": not reasons,
+            "reasons": tuple(reasons),
+            "about": ABOUT,
+            "relation": "replace",
+            "delta": self.delta,
+            "sampling": self.mechanism.sampling,
+            "sampling_rate": self.mechanism.sampling_rate,
+            **known,
+        }
+
+    def _epsilon(self, guarantee: SGDGuarantee, n_parameters: int) -> float:
         if self.grid is None:
-            return self.mechanism.guarantee(n_steps, self.delta).epsilon
+            return guarantee.epsilon
         return discretized_epsilon(
-            lambda delta: self.mechanism.guarantee(n_steps, delta).epsilon,
+            lambda delta: replace(guarantee, delta=delta).epsilon,
             self.delta,
             n_parameters=n_parameters,
-            n_steps=n_steps,
+            n_steps=guarantee.n_steps,
             relative_step=2.0**-self.grid.log2_scale,
         )
 
