@@ -111,7 +111,8 @@ def bayes_mse(
     encodings = check_numbers("encodings", encodings, finite=True, empty=False)
     values = check_numbers("values", values, finite=True, empty=False)
     prior = check_at_least("prior", check_numbers("prior", prior, finite=True), 0.0)
-    scale = check_at_least("noise_scale", check_numbers("noise_scale", noise_scale), 0.0)
+    scale = check_numbers("noise_scale", noise_scale, finite=True)
+    scale = check_at_least("noise_scale", scale, 0.0)
     draws = int(check_scalar("n_draws", n_draws, low=2, finite=True))
     if encodings.ndim < 2:
         raise ValueError(
@@ -149,16 +150,12 @@ def _batch_shape(
                 f"`{name}` must have one entry for each of the {count} values of `encodings`; got "
                 f"shape {array.shape}."
             )
-    if not np.all(np.isfinite(scale)):
-        raise ValueError("`noise_scale` must be finite; got infinity.")
-    shapes = (encodings.shape[:-2], values.shape[:-1], prior.shape[:-1], scale.shape)
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError as error:
-        raise ValueError(
-            "Shapes of the batch do not broadcast: `encodings`, `values`, `prior` and "
-            f"`noise_scale` have {shapes}. Pass matching shapes."
-        ) from error
+    return broadcast_shape(
+        encodings=encodings.shape[:-2],
+        values=values.shape[:-1],
+        prior=prior.shape[:-1],
+        noise_scale=scale.shape,
+    )
 
 
 @dataclass(frozen=True)
