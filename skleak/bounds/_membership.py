@@ -216,20 +216,9 @@ def membership_lower_bound_exponential(
 
 def _check_gap(gap: npt.ArrayLike, prior: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return the size of the gap and the odds of membership."""
-    size = np.abs(check_numbers("gap", gap))
-    if not np.all(np.isfinite(size)):
-        raise ValueError("`gap` must be finite; got an infinite one.")
-    return size, _check_odds(prior)
-
-
-def _check_odds(prior: npt.ArrayLike) -> FloatArray:
-    odds = check_numbers("prior", prior)
-    if np.any((odds <= 0.0) | (odds >= 1.0)):
-        raise ValueError(
-            "`prior` is the probability of membership and must lie in (0, 1), ends excluded; got "
-            f"{odds.min():g} to {odds.max():g}."
-        )
-    return odds
+    hint = "It is the probability of membership."
+    odds = check_real("prior", prior, low_open=True, high=1.0, high_open=True, hint=hint)
+    return np.abs(check_numbers("gap", gap, finite=True)), odds
 
 
 def _advantage_from_variation(variation: FloatArray, prior: FloatArray) -> Any:

@@ -608,12 +608,8 @@ def _channels(
             "`encodings` must have shape (M, d) or (n, M, d) with at least M = 2 values; got "
             f"{points.shape}."
         )
-    scale = check_numbers("noise_scale", noise_scale)
-    if np.any(scale <= 0.0) or not np.all(np.isfinite(scale)):
-        raise ValueError(
-            f"`noise_scale` must be positive and finite; got {scale.min():g}. Without noise every "
-            "encoding that is unique is recovered with certainty."
-        )
+    hint = "Without noise every encoding that is unique is recovered with certainty."
+    scale = check_real("noise_scale", noise_scale, low_open=True, finite=True, hint=hint)
     table = prior_table(parse_prior(prior), points.shape[-2], "encodings")
     single = points.ndim == 2 and scale.ndim == 0 and table.ndim == 1
     shape = broadcast_shape(

@@ -149,16 +149,12 @@ def _batch_shape(
                 f"`{name}` must have one entry for each of the {count} values of `encodings`; got "
                 f"shape {array.shape}."
             )
-    if not np.all(np.isfinite(scale)):
-        raise ValueError("`noise_scale` must be finite; got infinity.")
-    shapes = (encodings.shape[:-2], values.shape[:-1], prior.shape[:-1], scale.shape)
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError as error:
-        raise ValueError(
-            "Shapes of the batch do not broadcast: `encodings`, `values`, `prior` and "
-            f"`noise_scale` have {shapes}. Pass matching shapes."
-        ) from error
+    return broadcast_shape(
+        encodings=encodings.shape[:-2],
+        values=values.shape[:-1],
+        prior=prior.shape[:-1],
+        noise_scale=scale.shape,
+    )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from skleak.utils._arguments import (
     check_integers,
     check_numbers,
     check_prior,
+    check_scalar,
     is_uniform,
     make_generator,
 )
@@ -207,13 +208,11 @@ class RandomizedResponse(Channel):
     """
 
     def __init__(self, flip_probability: float, n_values: int) -> None:
-        if not 0 <= flip_probability <= 1:
-            raise ValueError(f"`flip_probability` must lie in [0, 1]; got {flip_probability}.")
         if not isinstance(n_values, int | np.integer) or isinstance(n_values, bool):
             raise TypeError(f"`n_values` must be an integer; got {type(n_values).__name__}.")
         if n_values < 2:
             raise ValueError(f"`n_values` must be at least 2; got {n_values}.")
-        self.flip_probability = float(flip_probability)
+        self.flip_probability = check_scalar("flip_probability", flip_probability, high=1.0)
         self.n_values = int(n_values)
 
     def __repr__(self) -> str:

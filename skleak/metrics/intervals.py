@@ -41,6 +41,7 @@ from scipy.special import logsumexp
 from skleak.utils._arguments import (
     as_result,
     broadcast,
+    check_choice,
     check_level,
     check_numbers,
     check_scalar,
@@ -392,29 +393,20 @@ def clustered_interval(
 
 def _bounded_interval(values: FloatArray, level: float, method: str) -> Interval:
     """Interval of the mean of independent values in [0, 1], along the last axis."""
+    check_choice("method", method, ("gaffke", "betting", "korn_graubard"))
     tail = 0.5 * (1.0 - level)
     estimate = np.clip(values.mean(axis=-1), 0.0, 1.0)
     if method == "gaffke":
         low, high = 1.0 - upper_limit(1.0 - values, tail), upper_limit(values, tail)
     elif method == "betting":
         low, high = lower_limit(values, tail), 1.0 - lower_limit(1.0 - values, tail)
-    elif method == "korn_graubard":
-        low, high = _effective_interval(values, estimate, tail)
     else:
-        raise ValueError(
-            f'`method` must be "gaffke", "betting" or "korn_graubard"; got {method!r}.'
-        )
+        # Clopper and Pearson's ends with an effective number of outcomes.
+        number = effective_number(values, tail)
+        low, high = exact_ends(number * estimate, number, tail)
     # The limits enclose the estimate but for round-off.
     low, high = np.minimum(low, estimate), np.maximum(high, estimate)
     return Interval(as_result(estimate), as_result(low), as_result(high))
-
-
-def _effective_interval(
-    values: FloatArray, estimate: FloatArray, tail: float
-) -> tuple[FloatArray, FloatArray]:
-    """Clopper and Pearson's ends with an effective number of outcomes, of shape (...)."""
-    number = effective_number(values, tail)
-    return exact_ends(number * estimate, number, tail)
 
 
 def effective_number(values: FloatArray, tail: float, extra_variance: float = 0.0) -> FloatArray:
@@ -676,8 +668,7 @@ def detectable_excess(
     limit = check_scalar("bound", bound, high=1.0)
     target = check_level(power)
     tail = 0.5 * (1.0 - check_level(confidence_level))
-    if method not in ("betting", "binomial"):
-        raise ValueError(f'`method` must be "betting" or "binomial"; got {method!r}.')
+    check_choice("method", method, ("betting", "binomial"))
     if method == "binomial":
         return _binomial_excess(n, limit, tail, target)
     spread = np.inf

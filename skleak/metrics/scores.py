@@ -14,6 +14,8 @@ from skleak.utils._arguments import (
     as_result,
     check_level,
     check_numbers,
+    check_real,
+    check_scalar,
     has_missing,
 )
 from skleak.utils._predictions import (
@@ -326,14 +328,12 @@ def precision_at_recall(
     0.2308
     """
     values, member = _check_candidates(scores, membership)
-    wanted = check_numbers("recall", recall)
-    if np.any((wanted <= 0.0) | (wanted > 1.0)):
-        raise ValueError(
-            f"`recall` must lie in (0, 1]; got {wanted.min():g} to {wanted.max():g}. Without any "
-            "candidate called a member no precision is defined."
-        )
+    hint = "Without any candidate called a member no precision is defined."
+    wanted = check_real("recall", recall, low_open=True, high=1.0, hint=hint)
     n_members, n_others = int(member.sum()), int((~member).sum())
-    odds = n_members / len(member) if prior is None else _check_prior(prior)
+    odds = n_members / len(member)
+    if prior is not None:
+        odds = check_scalar("prior", prior, low_open=True, high=1.0, high_open=True)
     weights = np.where(member, odds / n_members, (1.0 - odds) / n_others)
     # Ranks in place of scores, which may be infinite.
     ranks = np.unique(values, return_inverse=True)[1]
@@ -363,13 +363,6 @@ def _check_candidates(
             f"{'members' if member[0] else 'others'} only. Add candidates of the other kind."
         )
     return values, member == 1.0
-
-
-def _check_prior(prior: float) -> float:
-    odds = check_numbers("prior", prior)
-    if odds.ndim > 0 or not 0.0 < float(odds) < 1.0:
-        raise ValueError(f"`prior` must be one probability in (0, 1), ends excluded; got {prior}.")
-    return float(odds)
 
 
 Loss = Callable[[Any, Any, Any], npt.ArrayLike]

@@ -13,11 +13,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import optimize, sparse, stats
-from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from skleak.metrics.intervals import check_counts, check_outcomes, effective_number, exact_ends
-from skleak.utils._arguments import as_result, broadcast, check_level, check_numbers, check_real
+from skleak.utils._arguments import (
+    as_result,
+    broadcast,
+    check_choice,
+    check_level,
+    check_numbers,
+    check_real,
+    check_scalar,
+)
 from skleak.utils._typing import FloatArray
 
 CONSISTENT = "consistent with the bound"
@@ -88,14 +95,13 @@ def verdict(
         raise ValueError(
             f"`low` must not be above `high`; got {low.flat[first]:g} and {high.flat[first]:g}."
         )
+    check_choice("side", side, ("upper", "lower"))
     if side == "upper":
         vacuous = bound >= 1.0
         exceeded = low > bound + ROUND_OFF * np.maximum(np.abs(bound), 1.0)
-    elif side == "lower":
+    else:
         vacuous = bound <= 0.0
         exceeded = high < bound * (1.0 - ROUND_OFF)
-    else:
-        raise ValueError(f'`side` must be "upper" or "lower"; got {side!r}.')
     result = np.select([vacuous, exceeded], [VACUOUS, EXCEEDED], CONSISTENT)
     return str(result) if result.ndim == 0 else result
 
@@ -137,9 +143,7 @@ def p_value_exceeds(successes: npt.ArrayLike, trials: npt.ArrayLike, bound: npt.
     array([0.5398, 0.0284, 0.    ])
     """
     k, n = check_counts(successes, trials)
-    limit = check_numbers("bound", bound, empty=False)
-    if np.any(limit < 0.0):
-        raise ValueError(f"`bound` must be at least 0; got {limit.min():g}.")
+    limit = check_real("bound", check_numbers("bound", bound, empty=False))
     k, n, limit = broadcast(successes=k, trials=n, bound=np.minimum(limit, 1.0))
     return as_result(stats.binom.sf(k - 1.0, n, limit))
 
@@ -199,7 +203,7 @@ def group_p_value(
     True
     """
     table = check_outcomes(outcomes)
-    odds = _one_share("chance", chance, closed=False)
+    odds = check_scalar("chance", chance, low_open=True, high=1.0, high_open=True)
     known = ~np.isnan(table)
     games, right = known.sum(axis=1), np.nansum(table, axis=1)
     total, hits = float(games.sum()), float(right.sum())
@@ -220,22 +224,20 @@ def group_p_value(
     ends = float(np.log(LEAST)), float(np.log(MOST))
     if excess(ends[1]) >= 0.0:
         return 1.0
-    return float(np.exp(brentq(excess, *ends))) if excess(ends[0]) > 0.0 else LEAST
+    return float(np.exp(optimize.brentq(excess, *ends))) if excess(ends[0]) > 0.0 else LEAST
 
 
-def multiplicity_correction(p_values: npt.ArrayLike, method: str = "holm") -> Any:
-    """Adjust p-values so that the chance of any false alarm among them stays below the level.
+def multiplicity_correction(p_values: npt.ArrayLike) -> Any:
+    """Adjust p-values by Holm's step-down method, against any false alarm among them.
 
     Reject where the adjusted value is at most the level: family-wise error control, unlike
-    `scipy.stats.false_discovery_control`, which allows a share of false alarms.
+    `scipy.stats.false_discovery_control`, which allows a share of false alarms. It holds under any
+    dependence, and the records of one release share its noise.
 
     Parameters
     ----------
     p_values : array-like of shape (..., n_tests)
         In [0, 1]; the family is the last axis.
-    method : {"holm", "bonferroni", "sidak"}, default="holm"
-        "holm" (step-down) and "bonferroni" hold under any dependence, and "holm" rejects at least
-        as much. "sidak", ``1 - (1 - p)^n``, needs independent tests.
 
     Returns
     -------
@@ -247,11 +249,7 @@ def multiplicity_correction(p_values: npt.ArrayLike, method: str = "holm") -> An
     TypeError
         For p-values that are not numbers.
     ValueError
-        For p-values outside [0, 1], a number instead of an array, or an unknown method.
-
-    Notes
-    -----
-    Records of one release share its noise, so their tests are dependent: prefer "holm".
+        For p-values outside [0, 1], or a number instead of an array.
 
     References
     ----------
@@ -262,32 +260,22 @@ def multiplicity_correction(p_values: npt.ArrayLike, method: str = "holm") -> An
     --------
     >>> multiplicity_correction([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
-    >>> multiplicity_correction([0.01, 0.04, 0.03], method="bonferroni")
-    array([0.03, 0.12, 0.09])
     """
     p = check_real("p_values", check_numbers("p_values", p_values, empty=False), high=1.0)
     if p.ndim == 0:
         raise ValueError("`p_values` must have an axis of tests; got one number. Pass a list.")
-    n_tests = p.shape[-1]
-    if method == "bonferroni":
-        return np.minimum(n_tests * p, 1.0)
-    if method == "sidak":
-        with np.errstate(divide="ignore"):
-            return -np.expm1(n_tests * np.log1p(-p))
-    if method != "holm":
-        raise ValueError(f'`method` must be "holm", "bonferroni" or "sidak"; got {method!r}.')
     order = np.argsort(p, axis=-1)
-    steps = np.take_along_axis(p, order, axis=-1) * np.arange(n_tests, 0, -1)
+    steps = np.take_along_axis(p, order, axis=-1) * np.arange(p.shape[-1], 0, -1)
     adjusted = np.empty_like(p)
     # A test is rejected only where all with smaller p-values are.
     np.put_along_axis(adjusted, order, np.maximum.accumulate(steps, axis=-1), axis=-1)
     return np.minimum(adjusted, 1.0)
 
 
-def simultaneous_confidence_level(
-    confidence_level: float, n_intervals: int, method: str = "bonferroni"
-) -> float:
+def simultaneous_confidence_level(confidence_level: float, n_intervals: int) -> float:
     """Level of each interval so that all of them hold at once with `confidence_level`.
+
+    That of Bonferroni, which holds under any dependence.
 
     Parameters
     ----------
@@ -295,9 +283,6 @@ def simultaneous_confidence_level(
         Probability that every interval holds its truth, in (0, 1).
     n_intervals : int
         Number of intervals, at least 1.
-    method : {"bonferroni", "sidak"}, default="bonferroni"
-        "bonferroni" holds under any dependence; "sidak" needs independent intervals. Holm's
-        step-down method corrects tests, not intervals.
 
     Returns
     -------
@@ -307,26 +292,20 @@ def simultaneous_confidence_level(
     Raises
     ------
     ValueError
-        For a level outside (0, 1), fewer than one interval, so many intervals that the level
-        rounds to 1, or an unknown method.
+        For a level outside (0, 1), fewer than one interval, or so many intervals that the level
+        rounds to 1.
 
     Examples
     --------
     >>> round(simultaneous_confidence_level(0.95, 10), 6)
     0.995
     """
-    level = check_level(confidence_level)
-    count = check_numbers("n_intervals", n_intervals, empty=False)
-    if count.ndim != 0 or not 1.0 <= count < np.inf or count != np.floor(count):
-        raise ValueError(f"`n_intervals` must be a whole number, at least 1; got {n_intervals!r}.")
-    if method not in ("bonferroni", "sidak"):
-        raise ValueError(f'`method` must be "bonferroni" or "sidak"; got {method!r}.')
-    n = float(count)
-    each = 1.0 - (1.0 - level) / n if method == "bonferroni" else level ** (1.0 / n)
+    rest = 1.0 - check_level(confidence_level)
+    each = 1.0 - rest / check_scalar("n_intervals", n_intervals, low=1.0, finite=True)
     if each >= 1.0:
         raise ValueError(
-            f"`n_intervals` = {n:g} needs a level that rounds to 1. Take fewer intervals, or "
-            "correct p-values by `multiplicity_correction`."
+            f"`n_intervals` = {n_intervals} needs a level that rounds to 1. Take fewer intervals, "
+            "or correct p-values by `multiplicity_correction`."
         )
     return each
 
@@ -511,23 +490,11 @@ def _checked(
     known = ~np.isnan(table)
     if not known.any():
         raise ValueError("`outcomes` must hold at least one game; all of it is missing.")
-    most = _one_share("max_advantage", max_advantage)
-    odds = _one_share("chance", chance, closed=False)
+    most = check_scalar("max_advantage", max_advantage, high=1.0)
+    odds = check_scalar("chance", chance, low_open=True, high=1.0, high_open=True)
     limit = odds + most * (1.0 - odds)
     played = table[known.any(axis=1)][:, known.any(axis=0)]
     return played, limit, 1.0 - check_level(confidence_level)
-
-
-def _one_share(name: str, value: Any, *, closed: bool = True) -> float:
-    """Return one number in [0, 1], or in (0, 1)."""
-    number = check_numbers(name, value)
-    inside = number.ndim == 0 and 0.0 <= float(number) <= 1.0
-    if not inside or (not closed and float(number) in (0.0, 1.0)):
-        raise ValueError(
-            f"`{name}` must be one number between 0 and 1{'' if closed else ', ends excluded'}; "
-            f"got {value!r}."
-        )
-    return float(number)
 
 
 def _split(alpha: float, sure: float) -> tuple[float, float, float]:

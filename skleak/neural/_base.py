@@ -223,16 +223,7 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
         records = X
         X, y = self._validated(X, y)
         y = self._encode_targets(y, records, classes)
-        n = int(X.shape[0])
-        self._plan = plan = Plan.of(self, n)
-        followed = self.account_records is None or isinstance(self.account_records, str)
-        known = self.accounting is not None and self.clipping == "smooth" and followed
-        if self.ledger is not None and plan.mechanism.noise_multiplier > 0.0 and not known:
-            # Before anything is drawn.
-            raise ValueError(
-                "The ledger takes no release of unknown leakage: it needs `clipping='smooth'`, an "
-                "`accounting`, and all records in `account_records`."
-            )
+        self._plan = plan = Plan.of(self, int(X.shape[0]))
         self._runs, self._charged, self._charged_steps = [], 0.0, 0
         for source in make_sources(self.random_state, int(self.n_runs)):
             gradients = self._make_gradients(X, plan, source)
@@ -242,6 +233,14 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
             self._runs.append(training)
 
     def _advance(self, n_steps: int) -> None:
+        noisy = self._plan.mechanism.noise_multiplier > 0.0
+        observers = [run.observer for run in self._runs]
+        if self.ledger is not None and noisy and not all(o and o.follows_all for o in observers):
+            # Before anything is drawn, and also where the ledger was set later.
+            raise ValueError(
+                "The ledger takes no release of unknown leakage: it needs `clipping='smooth'`, an "
+                "`accounting`, and all records in `account_records`, from the first step on."
+            )
         total = n_steps * len(self._runs)
         with tqdm(total=total, desc="private SGD", unit="step", disable=not self.verbose) as bar:
 

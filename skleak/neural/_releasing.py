@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from skleak._released import ClassDecisionMixin
 from skleak._version import __version__
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
-from skleak.neural.report import ABOUT
 from skleak.neural.training import Plan
 from skleak.utils._arguments import import_optional
 from skleak.utils._records import values_withheld, withholding
@@ -244,21 +243,12 @@ def _sampler(plan: Plan) -> str:
 
 def _guarantee(plan: Plan, n_steps: int, n_parameters: int) -> dict[str, Any]:
     """Return the guarantee of differential privacy, or why there is none."""
-    reasons = plan.obstacles
-    if not reasons:
-        try:
-            stated = {
-                "epsilon": plan.stated_epsilon(n_steps, n_parameters),
-                "delta": plan.delta,
-                "exact": plan.grid is not None,
-                "arithmetic": plan.arithmetic,
-                "relation": "replace",
-                "about": ABOUT,
-            }
-            return {"differential_privacy": stated, "no_guarantee": None}
-        except ImportError as error:
-            reasons.append(str(error))
-    return {"differential_privacy": None, "no_guarantee": "; ".join(reasons)}
+    privacy = {"reasons": plan.obstacles} if plan.obstacles else plan.privacy(n_steps, n_parameters)
+    if privacy["reasons"]:
+        return {"differential_privacy": None, "no_guarantee": "; ".join(privacy["reasons"])}
+    stated = {name: privacy[name] for name in ("epsilon", "delta", "relation", "about")}
+    stated |= {"exact": plan.grid is not None, "arithmetic": plan.arithmetic}
+    return {"differential_privacy": stated, "no_guarantee": None}
 
 
 def require(made: dict[str, Any], real_arithmetic: bool) -> None:

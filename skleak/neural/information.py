@@ -10,8 +10,8 @@ variance that is estimated from the same terms. Where every k-th step is counted
 is drawn at random among k: the sum is unbiased, and no upper bound.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
@@ -20,9 +20,9 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from skleak.accounting.subsampled import subsampled_fisher_factors
-from skleak.neural.gradients import Clipping, Gradients, Part, SumGrid
+from skleak.neural.gradients import Clipping, SumGrid
 from skleak.neural.guarantee import SGDGuarantee
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._typing import FloatArray, IntArray
 
 # Nodes of the table, and how much is added for interpolation over what it was seen to be wrong by.
 _NODES, _CAUTION = 2000, 4.0
@@ -223,120 +223,3 @@ def mean_totals(runs: Sequence[Totals]) -> Totals:
         errors[part] = np.maximum(table.std(axis=0, ddof=1) / np.sqrt(n), within)
     exact = all(run.exact for run in runs)
     return replace(first, n_runs=n, exact=exact, sums=sums, errors=errors)
-
-
-@dataclass
-class Observer:
-    """Sees each step, at the parameters that its gradients are taken at.
-
-    Parameters
-    ----------
-    gradients : Gradients
-        The model that is trained.
-    mechanism : StepMechanism
-        Clipping, sampling and noise of a step.
-    X : array of shape (n, ...)
-        All training records.
-    y : ndarray of shape (n,)
-        Their targets.
-    rng : Generator
-        Draws probes, and which steps are counted.
-    records : ndarray of int of shape (k,) or None
-        Rows to follow at every counted step; None for the members of its batch.
-    every : int, at least 1
-        Which steps are counted: every so many, as many times.
-    parts : collection of str
-        What is added up: "trace", "plain", "norm".
-    n_probes : int or None
-        Probes for each record and step; None for exact traces.
-    private_target : bool
-        Whether the target is among the unknowns.
-    """
-
-    gradients: Gradients
-    mechanism: StepMechanism
-    X: Any
-    y: Array
-    rng: np.random.Generator
-    records: IntArray | None
-    every: int = 1
-    parts: Collection[Part] = ("trace", "plain")
-    n_probes: int | None = None
-    private_target: bool = True
-    _last: dict[str, FloatArray] = field(default_factory=dict, init=False)
-    _n_steps: int = field(default=0, init=False)
-    _n_counted: int = field(default=0, init=False)
-    _n_drawn: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        """Draw the first step that counts, and take the records that are followed."""
-        rows, n = self.records, self.X.shape[0]
-        self._first = int(self.rng.integers(self.every))
-        self._followed = self.X, self.y
-        if rows is not None and len(rows) < n:
-            self._followed, n = (self.X[rows], self.y[rows]), len(rows)
-        self._sums: dict[str, FloatArray] = {part: np.zeros(n) for part in self.parts}
-        self._squares: dict[str, FloatArray] = {part: np.zeros(n) for part in self.parts}
-
-    def step(self, members: IntArray) -> None:
-        """Note what a step at the current parameters reveals, whose batch these rows are."""
-        counts = (self._n_steps - self._first) % self.every == 0
-        self._n_steps += 1
-        if not counts:
-            return
-        self._n_counted += 1
-        rows: IntArray | slice = slice(None)
-        records = self._followed
-        if self.records is None:
-            rows, records = members, (self.X[members], self.y[members])
-            self._n_drawn += len(members)
-        found = self.gradients.information(
-            *records,
-            self.mechanism.weigh,
-            parts=self.parts,
-            n_probes=self.n_probes,
-            rng=self.rng,
-            private_target=self.private_target,
-        )
-        for part, values in found.items():
-            self._sums[part][rows] += values
-            change = values if self.records is None else values - self._last.get(part, values)
-            self._squares[part][rows] += change**2
-            self._last[part] = values
-
-    def totals(self) -> Totals:
-        """Return what was added up so far."""
-        rows = self.records
-        # Followed records carry the factor q, members of batches do not.
-        scale = self.mechanism.scale * self.every
-        if rows is None:
-            scale /= self.mechanism.sampling_rate
-        return Totals(
-            np.arange(self.X.shape[0]) if rows is None else rows,
-            self.gradients.n_unknowns(self.X, self.private_target),
-            self._n_steps,
-            1,
-            self._is_plain_sum and rows is not None,
-            {part: scale * values for part, values in self._sums.items()},
-            {part: scale * np.sqrt(self._variance(part)) for part in self._sums},
-        )
-
-    @property
-    def _is_plain_sum(self) -> bool:
-        """Return True if every step counts and nothing of it is estimated."""
-        estimated = self.n_probes is not None and not self.gradients.closed_form
-        return self.every == 1 and not estimated
-
-    def _variance(self, part: str) -> FloatArray:
-        """Estimate the variance of a sum over counted steps, before it is scaled, (n,).
-
-        Of memberships, ``sum x^2`` (Horvitz and Thompson, an upper estimate), with one more draw of
-        the average kind, as who was never drawn has no zero leakage; of steps left out, and of
-        probes, by successive differences.
-        """
-        squares, m = self._squares[part], self._n_counted
-        if self.records is None:
-            return squares + squares.sum() / max(1, self._n_drawn)
-        if self._is_plain_sum:
-            return np.zeros_like(squares)
-        return m / (2.0 * (m - 1)) * squares if m > 1 else np.full_like(squares, np.inf if m else 0)

@@ -9,7 +9,6 @@ import pandas as pd
 from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
-from skleak._released import TABLE
 from skleak._version import __version__
 from skleak.bounds.errors import fisher_information_loss_mse
 from skleak.neural.guarantee import SGDGuarantee
@@ -34,8 +33,6 @@ _N_MOST_EXPOSED = 10
 # Secrets whose guesses are bounded: how they are called, and how many values they have.
 _SECRETS = {"two values": 2, "ten values": 10, "a hundred values": 100}
 _MEMBERSHIP = "trained on or not"
-# What a guarantee is about, and what it takes for public.
-ABOUT = f"replacement of one row of {TABLE}, whose number of rows and class labels are public"
 # A bound on what is gained that excludes nothing worth speaking of.
 _VACUOUS = 0.99
 # Candidates for the weights of the bound with a prior; any of them gives a valid one.
@@ -239,40 +236,16 @@ def build_report(model: Any) -> PrivateSGDReport:
     records = pd.DataFrame(columns, pd.RangeIndex(n, name="record"), dtype=float)
     known = records[_DIAGONAL].dropna()
     records["unbiased_mse"] = pd.Series(fisher_information_loss_mse(known.to_numpy()), known.index)
-    guarantee = None
-    if plan.mechanism.noise_multiplier > 0.0 and not plan.undeclared:
-        guarantee = plan.mechanism.guarantee(model.n_steps_, plan.delta)
-    privacy, guesses = _differential_privacy(plan, guarantee)
+    guarantee = plan.guarantee(model.n_steps_)
+    privacy = plan.privacy(model.n_steps_, model._gradients.n_parameters)
+    guesses = pd.DataFrame()
+    if guarantee is not None and not np.isnan(privacy["epsilon"]):
+        guesses = _guesses(guarantee)
     bounds = _reconstruction(model, records, guarantee)
     dataset = _dataset(model, records)
     facts = _decision(records, guesses, bounds, privacy, dataset)
     name = type(model).__name__
     return PrivateSGDReport(name, dataset, privacy, facts, guesses, bounds, records)
-
-
-def _differential_privacy(
-    plan: Any, guarantee: SGDGuarantee | None
-) -> tuple[dict[str, Any], pd.DataFrame]:
-    """State the guarantee, and what it says of guesses; without dp-accounting a divergence only."""
-    step, reasons, guesses = plan.mechanism, plan.obstacles, pd.DataFrame()
-    known = dict.fromkeys(("epsilon", "renyi", "noise_multiplier"), np.nan)
-    if guarantee is not None:
-        known |= {"renyi": guarantee.renyi, "noise_multiplier": guarantee.noise_multiplier}
-        try:
-            known["epsilon"] = guarantee.epsilon
-            guesses = _guesses(guarantee)
-        except ImportError as error:
-            reasons.append(str(error))
-    return {
-        "holds": not reasons,
-        "reasons": tuple(reasons),
-        "about": ABOUT,
-        "relation": "replace",
-        "delta": plan.delta,
-        "sampling": step.sampling,
-        "sampling_rate": step.sampling_rate,
-        **known,
-    }, guesses
 
 
 def _guesses(guarantee: SGDGuarantee) -> pd.DataFrame:

@@ -14,18 +14,21 @@ import numpy.typing as npt
 from scipy import optimize
 from scipy.special import ndtr, ndtri
 
+from skleak._released import TABLE
 from skleak.accounting.discrete import discrete_gaussian_cover, discretized_epsilon
 from skleak.accounting.subsampled import subsampled_gaussian_mu
 from skleak.mechanisms import EpsilonDelta, GaussianDP, NoiseGoal
 from skleak.mechanisms.grids import dyadic_discrete_gaussian
-from skleak.neural.gradients import Gradients, SumGrid, make_clipping
+from skleak.neural.gradients import Gradients, Part, SumGrid, make_clipping
 from skleak.neural.guarantee import SGDGuarantee
-from skleak.neural.information import Observer, Sampling, StepMechanism
+from skleak.neural.information import Sampling, StepMechanism, Totals
 from skleak.report.guarantee import Promises, undeclared
 from skleak.utils._arguments import check_scalar, make_generator
 from skleak.utils._confidential import CalibratedNoise
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
+# What a guarantee is about, and what it takes for public.
+ABOUT = f"replacement of one row of {TABLE}, whose number of rows and class labels are public"
 # Noise multipliers are searched for in this range, to this precision, and rounded upward.
 _SMALLEST, _LARGEST, _PRECISION = 1e-2, 1e6, 1e-3
 
@@ -222,7 +225,7 @@ class Training:
     learning_rate: float
     momentum: float = 0.0
     grid: SumGrid | None = None
-    observer: Observer | None = None
+    observer: "Observer | None" = None
     velocity: FloatArray | None = None
     path: "list[FloatArray] | None" = field(default=None, init=False)
     losses: list[float] = field(default_factory=list)
@@ -299,6 +302,148 @@ class Training:
         self.gradients.parameters, self.velocity, n_steps = state
         for kept in (self.losses, self.batch_sizes, self.path or []):
             del kept[n_steps:]
+
+
+@dataclass
+class Observer:
+    """Sees each step of a run, at the parameters that its gradients are taken at.
+
+    Parameters
+    ----------
+    run : Training
+        Whose generator draws probes, and which steps are counted.
+    records : ndarray of int of shape (k,) or None
+        Rows to follow at every counted step; None for the members of its batch.
+    every : int, at least 1
+        Which steps are counted: every so many, as many times.
+    n_probes : int or None
+        Probes for each record and step; None for exact traces.
+    private_target : bool
+        Whether the target is among the unknowns.
+    """
+
+    run: Training
+    records: IntArray | None
+    every: int = 1
+    n_probes: int | None = None
+    private_target: bool = True
+    _n_steps: int = field(default=0, init=False)
+    _n_counted: int = field(default=0, init=False)
+    _n_drawn: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        """Draw the first step that counts, and take the records that are followed."""
+        run, rows = self.run, self.records
+        self._first = int(run.source.generator.integers(self.every))
+        self._followed = (run.X, run.y) if self.follows_all else (run.X[rows], run.y[rows])
+        cheap = run.gradients.has_cheap_norm
+        self._parts: tuple[Part, ...] = ("trace", "plain", "norm") if cheap else ("trace", "plain")
+        # The sum, that of the squares which its variance follows from, and the last term.
+        zero = np.zeros(len(self._followed[1]))
+        self._sums = {str(part): (zero.copy(), zero.copy()) for part in self._parts}
+        self._last: dict[str, FloatArray] = {}
+
+    @property
+    def follows_all(self) -> bool:
+        """Return True if something is known of every record."""
+        return self.records is None or len(self.records) == len(self.run.y)
+
+    def step(self, members: IntArray) -> None:
+        """Note what a step at the current parameters reveals, whose batch these rows are."""
+        counts = (self._n_steps - self._first) % self.every == 0
+        self._n_steps += 1
+        if not counts:
+            return
+        self._n_counted += 1
+        run = self.run
+        rows: IntArray | slice = slice(None)
+        records = self._followed
+        if self.records is None:
+            rows, records = members, (run.X[members], run.y[members])
+            self._n_drawn += len(members)
+        found = run.gradients.information(
+            *records,
+            run.mechanism.weigh,
+            parts=self._parts,
+            n_probes=self.n_probes,
+            rng=run.source.generator,
+            private_target=self.private_target,
+        )
+        for part, values in found.items():
+            total, squares = self._sums[part]
+            total[rows] += values
+            change = values if self.records is None else values - self._last.get(part, values)
+            squares[rows] += change**2
+            self._last[part] = values
+
+    def totals(self) -> Totals:
+        """Return what was added up so far."""
+        rows, run = self.records, self.run
+        # Followed records carry the factor q, members of batches do not.
+        scale = run.mechanism.scale * self.every
+        if rows is None:
+            scale /= run.mechanism.sampling_rate
+        return Totals(
+            np.arange(len(run.y)) if rows is None else rows,
+            run.gradients.n_unknowns(run.X, self.private_target),
+            self._n_steps,
+            1,
+            self._is_plain_sum and rows is not None,
+            {part: scale * total for part, (total, _) in self._sums.items()},
+            {part: scale * np.sqrt(self._variance(s)) for part, (_, s) in self._sums.items()},
+        )
+
+    @property
+    def _is_plain_sum(self) -> bool:
+        """Return True if every step counts and nothing of it is estimated."""
+        estimated = self.n_probes is not None and not self.run.gradients.closed_form
+        return self.every == 1 and not estimated
+
+    def _variance(self, squares: FloatArray) -> FloatArray:
+        """Estimate the variance of a sum over counted steps, before it is scaled, (n,).
+
+        Of memberships, ``sum x^2`` (Horvitz and Thompson, an upper estimate), with one more draw of
+        the average kind, as who was never drawn has no zero leakage; of steps left out, and of
+        probes, by successive differences.
+        """
+        m = self._n_counted
+        if self.records is None:
+            return squares + squares.sum() / max(1, self._n_drawn)
+        if self._is_plain_sum:
+            return np.zeros_like(squares)
+        return m / (2.0 * (m - 1)) * squares if m > 1 else np.full_like(squares, np.inf if m else 0)
+
+
+def observer_of(estimator: Any, run: Training) -> Observer | None:
+    """Return what adds up a run; None where there is no Fisher information, or none is wanted."""
+    wanted, n = estimator.account_records, len(run.y)
+    if estimator.accounting is None or not run.gradients.clipping.smooth:
+        return None
+    if wanted is None:
+        wanted = "all" if run.gradients.closed_form else "batch"
+    named = {"all": np.arange(n), "batch": None}
+    records = named[wanted] if isinstance(wanted, str) else _rows(wanted, n)
+    if run.mechanism.noise_multiplier == 0.0:
+        return None
+    n_probes = int(estimator.n_probes) if estimator.accounting == "probes" else None
+    every, private = int(estimator.account_every), bool(estimator.private_target)
+    return Observer(run, records, every, n_probes, private)
+
+
+def _rows(wanted: Any, n: int) -> IntArray:
+    """Rows named by a mask or by their numbers, ascending."""
+    rows, reason = np.asarray(wanted), ""
+    try:
+        found = np.arange(n)[rows]
+        if rows.ndim == 1 and len(found):
+            return np.unique(found)
+    except IndexError as error:
+        reason = f" ({error})"
+    raise ValueError(
+        "`account_records` must be 'all', 'batch', or a one-dimensional array of row numbers from "
+        f"0 to {n - 1} or a mask of the {n} records; got {rows.dtype} of shape {rows.shape}"
+        f"{reason}."
+    )
 
 
 @dataclass(frozen=True)
@@ -439,18 +584,45 @@ class Plan:
         """Kind of noise and sums: "exact" integers, or floats that stand for "real numbers"."""
         return "real numbers" if self.grid is None else "exact"
 
-    def stated_epsilon(self, n_steps: int, n_parameters: int) -> float:
-        """Epsilon at ``delta`` of so many steps, under replacement of one record.
+    def guarantee(self, n_steps: int) -> SGDGuarantee | None:
+        """Return the guarantee of so many steps in real numbers, whoever has the seed apart."""
+        if self.mechanism.noise_multiplier == 0.0 or self.undeclared:
+            return None
+        return self.mechanism.guarantee(n_steps, self.delta)
 
-        With what discrete noise adds to it, about 1e-20 a step.
+    def privacy(self, n_steps: int, n_parameters: int) -> dict[str, Any]:
+        """State the guarantee of so many steps under replacement of one record, or why none holds.
+
+        Epsilon is at ``delta``, with what discrete noise adds to it, about 1e-20 a step; without
+        dp-accounting a divergence alone is known.
         """
+        reasons, guarantee = self.obstacles, self.guarantee(n_steps)
+        known = dict.fromkeys(("epsilon", "renyi", "noise_multiplier"), np.nan)
+        if guarantee is not None:
+            known |= {"renyi": guarantee.renyi, "noise_multiplier": guarantee.noise_multiplier}
+            try:
+                known["epsilon"] = self._epsilon(guarantee, n_parameters)
+            except ImportError as error:
+                reasons.append(str(error))
+        return {
+            "holds": not reasons,
+            "reasons": tuple(reasons),
+            "about": ABOUT,
+            "relation": "replace",
+            "delta": self.delta,
+            "sampling": self.mechanism.sampling,
+            "sampling_rate": self.mechanism.sampling_rate,
+            **known,
+        }
+
+    def _epsilon(self, guarantee: SGDGuarantee, n_parameters: int) -> float:
         if self.grid is None:
-            return self.mechanism.guarantee(n_steps, self.delta).epsilon
+            return guarantee.epsilon
         return discretized_epsilon(
-            lambda delta: self.mechanism.guarantee(n_steps, delta).epsilon,
+            lambda delta: replace(guarantee, delta=delta).epsilon,
             self.delta,
             n_parameters=n_parameters,
-            n_steps=n_steps,
+            n_steps=guarantee.n_steps,
             relative_step=2.0**-self.grid.log2_scale,
         )
 
@@ -467,45 +639,3 @@ def _within_budget(budget: float, mechanism: StepMechanism, n_steps: int, delta:
             "or lower the rate."
         )
     return steps
-
-
-def observer_of(estimator: Any, run: Training) -> Observer | None:
-    """Return what adds up a run; None where there is no Fisher information, or none is wanted."""
-    gradients, wanted, n = run.gradients, estimator.account_records, len(run.y)
-    if wanted is None:
-        wanted = "all" if gradients.closed_form else "batch"
-    if estimator.accounting is None or not gradients.clipping.smooth:
-        return None
-    named = {"all": np.arange(n), "batch": None}
-    records = named[wanted] if isinstance(wanted, str) else _rows(wanted, n)
-    if run.mechanism.noise_multiplier == 0.0:
-        return None
-    return Observer(
-        gradients,
-        run.mechanism,
-        run.X,
-        run.y,
-        run.source.generator,
-        records,
-        int(estimator.account_every),
-        ("trace", "plain", "norm") if gradients.has_cheap_norm else ("trace", "plain"),
-        int(estimator.n_probes) if estimator.accounting == "probes" else None,
-        bool(estimator.private_target),
-    )
-
-
-def _rows(wanted: Any, n: int) -> IntArray:
-    """Rows named by a mask or by their numbers, ascending."""
-    rows = np.asarray(wanted)
-    if rows.dtype == bool and rows.shape == (n,):
-        rows = np.flatnonzero(rows)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu" or len(rows) == 0:
-        raise ValueError(
-            "`account_records` must be 'all', 'batch', or a one-dimensional array of row numbers "
-            f"or a mask of the {n} records; got {rows.dtype} of shape {rows.shape}."
-        )
-    if rows.min() < -n or rows.max() >= n:
-        raise ValueError(
-            f"`account_records` must name rows from 0 to {n - 1}; got {rows.min()} to {rows.max()}."
-        )
-    return np.unique(rows % n)

@@ -203,10 +203,10 @@ def test_two_values_equal_bayes(data):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: tradeoff_advantage(np.eye(3), 0.0, 3), "`noise_scale` must be positive"),
-        (lambda: tradeoff_advantage(np.eye(3), -1.0, 3), "`noise_scale` must be positive"),
-        (lambda: tradeoff_advantage(np.eye(3), np.inf, 3), "`noise_scale` must be positive"),
-        (lambda: tradeoff_advantage(np.eye(3), np.nan, 3), "`noise_scale` must not hold NaN"),
+        (lambda: tradeoff_advantage(np.eye(3), 0.0, 3), "`noise_scale` must be above 0"),
+        (lambda: tradeoff_advantage(np.eye(3), -1.0, 3), "`noise_scale` must be above 0"),
+        (lambda: tradeoff_advantage(np.eye(3), np.inf, 3), "`noise_scale` must be above 0"),
+        (lambda: tradeoff_advantage(np.eye(3), np.nan, 3), "`noise_scale` must be above 0"),
         (lambda: tradeoff_advantage(np.ones(3), 1.0, 3), "`encodings` must have shape"),
         (lambda: tradeoff_advantage(np.ones((1, 3)), 1.0, 3), "`encodings` must have shape"),
         (lambda: tradeoff_advantage([[np.inf], [0]], 1.0, 2), "`encodings` must be finite"),

@@ -189,7 +189,7 @@ def test_an_excess_far_beyond_the_detectable_is_a_verdict(rng):
         (lambda: detectable_excess(10, 0.5, power=1.0), r"must lie in \(0, 1\)"),
         (lambda: detectable_excess(10, 0.5, 95), r"must lie in \(0, 1\)"),
         (lambda: detectable_excess(10, 0.5, standard_deviation=-1.0), "`standard_deviation` must"),
-        (lambda: detectable_excess(10, 0.5, method="other"), 'must be "betting" or "binomial"'),
+        (lambda: detectable_excess(10, 0.5, method="other"), "one of 'betting', 'binomial'"),
     ],
 )
 def test_input_errors(call, message):

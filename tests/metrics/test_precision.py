@@ -102,5 +102,5 @@ def test_wrong_arguments_are_named(arguments, message):
 
 @pytest.mark.parametrize("prior", [0.0, 1.0, -1.0, [0.5, 0.5]])
 def test_a_prior_is_a_probability(prior):
-    with pytest.raises(ValueError, match="`prior` must be one probability"):
+    with pytest.raises((ValueError, TypeError), match=r"`prior` must (lie in|be a single number)"):
         precision_at_recall([1.0, 2.0], [1, 0], prior=prior)

@@ -180,11 +180,11 @@ def test_bad_input_is_told():
         records_above(0.5 * good, 0.05)
     with pytest.raises(ValueError, match="at least one game"):
         records_above(np.nan * good, 0.05)
-    with pytest.raises(ValueError, match="`max_advantage` must be one number between 0 and 1"):
+    with pytest.raises(ValueError, match=r"`max_advantage` must lie in \[0, 1\]; got 1.5"):
         records_above(good, 1.5)
-    with pytest.raises(ValueError, match="`chance` must be one number"):
+    with pytest.raises(ValueError, match=r"`chance` must lie in \(0, 1\)"):
         records_above(good, 0.05, 1.0)
-    with pytest.raises(ValueError, match="`chance` must be one number"):
+    with pytest.raises(ValueError, match=r"`chance` must lie in \(0, 1\)"):
         group_p_value(good, 0.0)
     with pytest.raises(TypeError, match="`outcomes` must be a number"):
         records_above([["a"]], 0.05)

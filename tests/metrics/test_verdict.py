@@ -67,7 +67,7 @@ def test_an_attack_at_the_bound_is_rarely_accused(rng):
         ((0.1, 0.2, np.nan), "`bound` must not hold NaN"),
         (([], [], 0.1), "`low` is empty"),
         (([0.1, 0.2], [0.3, 0.4], [1, 2, 3]), "Shapes do not broadcast"),
-        ((0.1, 0.2, 0.3, "both"), '`side` must be "upper" or "lower"'),
+        ((0.1, 0.2, 0.3, "both"), "`side` must be one of 'upper', 'lower'"),
     ],
 )
 def test_bad_arguments(arguments, message):

@@ -10,8 +10,8 @@ from scipy.special import expit, ndtr
 
 from skleak.losses import LogisticLoss
 from skleak.neural.gradients import LinearGradients, make_clipping
-from skleak.neural.information import Observer, StepMechanism, mean_totals
-from skleak.neural.training import Training, make_sources
+from skleak.neural.information import StepMechanism, mean_totals
+from skleak.neural.training import Observer, Training, make_sources
 
 X = np.array([[1.3], [-0.8], [2.0]])
 Y = np.array([1, 0, 1])
@@ -111,11 +111,10 @@ def _run(s, n, sampling, accounting, source, n_steps, learning_rate=LEARNING_RAT
     gradients = LinearGradients(LogisticLoss(), mechanism.clipping, 1, fit_intercept=False)
     gradients.parameters = np.array([0.3])
     x, y = X[:n], Y[:n]
-    observer = Observer(
-        gradients, mechanism, x, y, source.generator, private_target=False, **accounting
-    )
-    Training(gradients, mechanism, source, x, y, learning_rate, observer=observer).run(n_steps)
-    return observer.totals()
+    training = Training(gradients, mechanism, source, x, y, learning_rate)
+    training.observer = Observer(training, private_target=False, **accounting)
+    training.run(n_steps)
+    return training.observer.totals()
 
 
 @pytest.mark.slow

@@ -303,6 +303,25 @@ def test_the_ledger_is_charged(data, tmp_path):
             _model(ledger=ledger, **unknown).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    "unknown", [{"clipping": "hard"}, {"accounting": None}, {"account_records": [1]}]
+)
+def test_a_ledger_that_is_set_later_takes_no_unknown_leakage(data, tmp_path, unknown):
+    X, y = data
+    model = _model(random_state=None, max_steps=5, **unknown).fit(X, y)
+    before = model.coef_.copy()
+    ledger = LeakageLedger(tmp_path / "ledger.db")
+    # What the first steps revealed stays unknown, whatever the parameters are now.
+    model.set_params(ledger=ledger, clipping="smooth", accounting="exact", account_records=None)
+    with pytest.raises(ValueError, match="unknown leakage"):
+        model.partial_fit(X, y)
+    assert model.n_steps_ == 5
+    assert ledger.datasets() == []
+    np.testing.assert_array_equal(model.coef_, before)
+    model.set_params(ledger=None).partial_fit(X, y)
+    assert model.n_steps_ > 5
+
+
 @pytest.mark.slow
 def test_an_ordinary_ceiling_accepts_an_ordinary_training(data, tmp_path):
     pytest.importorskip("dp_accounting.pld")

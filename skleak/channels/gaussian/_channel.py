@@ -14,7 +14,12 @@ from skleak.channels.gaussian._integrals import (
     gaussian_information,
     gaussian_success,
 )
-from skleak.utils._arguments import check_numbers, make_generator
+from skleak.utils._arguments import (
+    check_numbers,
+    check_real,
+    check_scalar,
+    make_generator,
+)
 from skleak.utils._geometry import without_wide_gaps
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
@@ -28,11 +33,9 @@ class PointsChannel(Channel):
         self, points: FloatArray, tolerance: float, max_points: int, random_state: RandomState
     ) -> None:
         """Keep the shape of the points, (M, d) or (n, M, d), and how integrals are sampled."""
-        if not tolerance > 0:
-            raise ValueError(f"`tolerance` must be positive; got {tolerance}.")
         self.n_values = points.shape[-2]
         self.n_records = len(points) if points.ndim == 3 else None
-        self.tolerance = tolerance
+        self.tolerance = check_scalar("tolerance", tolerance, low_open=True)
         self.max_points = max_points
         self.random_state = random_state
 
@@ -164,7 +167,10 @@ class GaussianChannel(PointsChannel):
         max_points: int = 65536,
         random_state: RandomState = 0,
     ) -> None:
-        self.noise_scale = _check_noise_scale(noise_scale)
+        hint = "Without noise the release is the encoding itself."
+        self.noise_scale = check_real(
+            "noise_scale", noise_scale, low_open=True, finite=True, empty=False, hint=hint
+        )
         self.encodings = _check_encodings(encodings, self.noise_scale)
         self._set_up(self.encodings, tolerance, max_points, random_state)
 
@@ -338,15 +344,3 @@ def _check_encodings(encodings: npt.ArrayLike, scale: FloatArray) -> FloatArray:
         points = np.broadcast_to(points, (len(scale), *points.shape)).copy()
     points.flags.writeable = False
     return points
-
-
-def _check_noise_scale(noise_scale: npt.ArrayLike) -> FloatArray:
-    scale = check_numbers("noise_scale", noise_scale, finite=True)
-    if scale.size == 0:
-        raise ValueError("`noise_scale` must hold at least one number; got an empty array.")
-    if scale.min() <= 0:
-        raise ValueError(
-            f"`noise_scale` must be positive; got {scale.min():.4g}. Without noise the release is "
-            "the encoding itself."
-        )
-    return scale
