@@ -341,16 +341,15 @@ DEFAULTS: Facts = {
 }
 
 
-class Game(ABC):
+class Game(Design, ABC):
     """One game of an audit, which `skleak.audit._run` plays.
 
-    The constructor learns what is under attack, refuses what cannot be audited, and sets `design`.
-    Then come `prepare`, the cells, which are played in any order and in any process, and the tables
-    of what is finished.
+    The constructor learns what is under attack, refuses what cannot be audited, and sets the fields
+    of the self. Then come `prepare`, which sets the attacks, the cells, which are played in any
+    order and in any process, and the tables of what is finished.
     """
 
     kind: str  # what is secret, in the words of the report
-    design: Design
     attacks: Mapping[str, Any]  # by name, fitted where one fit serves all releases
     # Noise scales of a curve, and how far beyond those of the audit and the smallest they reach.
     n_curve, beyond = 60, 4.0
@@ -368,8 +367,9 @@ class Game(ABC):
     _entropy: list[int]  # of all seeds
 
     def __init__(self, task: Task) -> None:
-        self.task = task
-        self._checks = pd.DataFrame()
+        self.task, self._checks = task, pd.DataFrame()
+        self.n_releases, self.drawn = int(task.n_releases), task.drawn
+        self.confidence_level = task.confidence_level
 
     def _choose(
         self, task: Task, known: Sequence[str], default: Sequence[str]
@@ -427,13 +427,9 @@ class Game(ABC):
     def cells(self) -> dict[str, Cell]:
         """Return what is to be played, by keys that stay the same in a checkpoint."""
 
-    @abstractmethod
-    def attack_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and attack, of what is finished."""
-
-    @abstractmethod
-    def record_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and record under attack."""
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+        """Return the outcomes by noise level and attack, where they were played otherwise."""
+        return outcomes
 
     def any_prior(self, noise: float) -> dict[str, Any] | None:
         """Columns of `records_` that hold for every attacker, at any noise scale.
@@ -456,7 +452,7 @@ class Game(ABC):
         limit, distances = float(self.task.max_advantage), self.unit_distances
         if distances is not None:
             return least_noise(float(distances.max()), limit)
-        start = max(self.design.noise_scales) or 1.0
+        start = max(self.noise_scales) or 1.0
 
         def largest(noise: float) -> float:
             found = self.exposures(noise)
@@ -467,7 +463,7 @@ class Game(ABC):
     @property
     def few_releases(self) -> range:
         """Trainings in which the utility at a noise scale is measured that is no level."""
-        return range(min(self.design.n_releases, _MOST_TRAININGS))
+        return range(min(self.n_releases, _MOST_TRAININGS))
 
     def utility_at(self, noise: float) -> float:
         """Score of released models at any noise scale; NaN where it is not known."""
@@ -479,11 +475,11 @@ class Game(ABC):
 
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         """One row for each noise level and attack, of what is finished."""
-        table = self.attack_rows(outcomes)
+        table = self.attack_rows(self.joined(outcomes))
         if table.empty:
             return table
         largest = {}
-        for noise in self.design.noise_scales:
+        for noise in self.noise_scales:
             columns = self._judged(noise, outcomes)
             exposure, limit = columns["exposure"], float(self.task.max_advantage)
             n_above = float((exposure > limit * ABOVE).sum())
@@ -493,8 +489,8 @@ class Game(ABC):
 
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         """One row for each noise level and record under attack."""
-        table = self.record_rows(outcomes)
-        parts = [self._judged(noise, outcomes) for noise in self.design.noise_scales]
+        table = self.record_rows(self.joined(outcomes))
+        parts = [self._judged(noise, outcomes) for noise in self.noise_scales]
         return table.assign(
             **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         )
@@ -503,7 +499,7 @@ class Game(ABC):
         """Columns that hold for every attacker; NaN where the noise is not as stated."""
         columns = self.any_prior(noise)
         if columns is None or not self._as_stated(outcomes):
-            return dict.fromkeys(COLUMNS, np.full(len(self.design.targets), math.nan))
+            return dict.fromkeys(COLUMNS, np.full(len(self.targets), math.nan))
         return columns
 
     def _as_stated(self, outcomes: Mapping[str, Outcome]) -> bool:
@@ -518,15 +514,11 @@ class Game(ABC):
         """One row for each comparison of the noise with what is stated of it."""
         return self._checks
 
-    def groups(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level, attack and group of records."""
-        return pd.DataFrame()
-
     def phase(self, key: str) -> tuple[str, int]:
         """Return the name of what a cell is part of, and the records that it is about."""
         name = key.rpartition("|")[2]
         known = {"bounds": "bounds", "utility": "utility", "noiseless": "utility"}
-        return known.get(name.partition("/")[0], "attacks"), len(self.design.targets)
+        return known.get(name.partition("/")[0], "attacks"), len(self.targets)
 
     def noise_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         """Return the smallest noise that keeps the limit, what it costs, and a curve over noise."""
@@ -536,7 +528,7 @@ class Game(ABC):
         limit, utility = float(self.task.max_advantage) * ABOVE, math.nan
         if math.isfinite(smallest):
             utility = self.utility_at(smallest)
-        around = [s for s in (*self.design.noise_scales, smallest) if 0.0 < s < math.inf]
+        around = [s for s in (*self.noise_scales, smallest) if 0.0 < s < math.inf]
         curve: dict[str, list[float]] = {}
         if around:
             grid = np.geomspace(min(around) / self.beyond, max(around) * self.beyond, self.n_curve)
@@ -549,7 +541,7 @@ class Game(ABC):
 
     def shared_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         """Return the facts that the task and the design tell of any game."""
-        task, design, learner = self.task, self.design, self.task.learner
+        task, learner = self.task, self.task.learner
         trained: Facts = {}
         if learner is not None:
             chosen = {name: repr(value) for name, value in learner.chosen.items()}
@@ -558,12 +550,12 @@ class Game(ABC):
         return self.noise_facts(outcomes) | {
             "n_records": task.n_records,
             "n_columns": task.table.shape[1],
-            "n_targets": len(design.targets),
-            "n_releases": design.n_releases,
+            "n_targets": len(self.targets),
+            "n_releases": self.n_releases,
             "secrets": task.secrets,
-            "confidence_level": float(design.confidence_level),
-            "verdict_level": float(design.verdict_level),
-            "attacks": tuple(design.attacks),
+            "confidence_level": float(self.confidence_level),
+            "verdict_level": float(self.verdict_level),
+            "attacks": tuple(self.attacks),
             "n_rows": 0 if task.persons is None else len(task.y),
             **trained,
         }
