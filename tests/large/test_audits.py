@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skleak.audit import LeakageAuditor, MembershipAuditor, _auditors, _run
+from skleak.audit.games._game import Outside
 from skleak.audit.games._trials import play_drawn
 from skleak.audit.games.attribute import _game
 from skleak.exceptions import AttackNotApplicableError
@@ -32,7 +33,6 @@ from skleak.linear_model import (
 from skleak.metrics import mean_interval
 from skleak.preprocessing import BlockwiseTransformer
 from skleak.utils._confidential import to_own_workers
-from skleak.utils.sources import RawRecords
 
 frames = pytest.importorskip("dask.dataframe")
 polars = pytest.importorskip("polars")
@@ -160,11 +160,34 @@ def test_a_pipeline_whose_blocks_are_encoded_as_they_are_read(attribute, table, 
 
 @pytest.mark.slow
 def test_more_than_memory_holds_is_refused_with_what_fits(parquet, monkeypatch):
-    monkeypatch.setattr(_game, "_MOST_ELEMENTS", 6 * 20)
+    monkeypatch.setattr(_game, "_MOST_ELEMENTS", 20 * 20)
     with pytest.raises(AttackNotApplicableError, match="Name at most 20 `records`"):
         auditor(records=slice(0, 21)).fit(parquet[0], "dose", sample_weight="w")
     found = auditor().fit(parquet[0], "dose", sample_weight="w")
     assert (found.report_.settings["n_targets"], found.report_.settings["sampled"]) == (20, True)
+
+
+def test_what_is_refused_counts_rows_and_parameters(parquet, monkeypatch):
+    """Raw, encoded with every value, and the parameters that follow, in noise units as well."""
+    held, encode, prepare = [], _game.closed_form_encodings, _game.OutsideGame.prepare
+
+    def encoded(part, persons, tables):
+        points = encode(part, persons, tables)
+        # Raw rows have as many columns here.
+        held.extend([points.size, 2 * tables[0].size, *(each.size for each in tables)])
+        return points
+
+    def prepared(game, entropy):
+        prepare(game, entropy)
+        held.append(game._places.size)
+
+    monkeypatch.setattr(_game, "closed_form_encodings", encoded)
+    monkeypatch.setattr(_game.OutsideGame, "prepare", prepared)
+    some = auditor(records=slice(0, 10))
+    some.fit(parquet[0], "dose", sample_weight="w")
+    monkeypatch.setattr(_game, "_MOST_ELEMENTS", sum(held) - 1)
+    with pytest.raises(AttackNotApplicableError, match="Name at most 9 `records`"):
+        some.fit(parquet[0], "dose", sample_weight="w")
 
 
 @pytest.mark.slow
@@ -278,7 +301,7 @@ def test_a_cell_of_a_game_holds_no_row(table, parquet, monkeypatch):
 
 
 def test_rows_come_in_the_order_that_is_asked(table, parquet):
-    records = RawRecords.of(parquet[0], "dose", "w")
+    records = Outside.open(parquet[0], "dose", "w", "sex")
     assert len(records) == N
     positions = np.array([59, 0, 14, 13, 0])
     rows = records.at(positions)

@@ -6,8 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from typing import Any, Self
+from functools import reduce
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,12 @@ from skleak.audit.noise._mechanism import is_ours
 from skleak.audit.tables._rates import Design, Outcome, over_noise
 from skleak.exceptions import AttackNotApplicableError
 from skleak.report.measures import ColumnFacts
+from skleak.utils._arguments import dask_module
+from skleak.utils._blocks import aligned_chunks, computed, is_large
 from skleak.utils._geometry import gained, true_positives
 from skleak.utils._records import Persons, is_single_feature, is_target, resolve_features
 from skleak.utils._typing import Array, FloatArray, IntArray
-from skleak.utils.sources import RawRecords, RawRows
+from skleak.utils.sources import Table, check_columns, check_known, settled
 
 COLUMNS = ("distance", "advantage_any_prior", "found_at_1pct", "exposure")
 FALSE_ALARMS = 0.01  # at which ``found_at_1pct`` is the power
@@ -83,12 +85,21 @@ def search_noise(largest: Callable[[float], float], limit: float, start: float) 
 _SAMPLE = "Draw a random sample of some thousands of records, and audit it as a DataFrame."
 
 
+class RawRows(NamedTuple):
+    """Raw records in memory, with their targets and weights."""
+
+    table: Any  # DataFrame, or array where the columns have no names, (n, n_columns)
+    y: Array  # (n,)
+    sample_weight: FloatArray | None  # (n,)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outside:
     """Raw records outside memory, of which one column is secret. Confidential."""
 
     given: tuple[Any, Any, Any]  # table, targets and weights, as `fit` takes them
-    records: RawRecords
+    blocks: tuple[Any, ...]  # delayed frames of records, see `_block`, which hold none
+    starts: IntArray  # position of the first record of each, and the number of all
     columns: Array | None  # names of the raw columns
     n_columns: int
     index: int  # of the secret column
@@ -97,19 +108,32 @@ class Outside:
     digest: str  # of all records
 
     def __len__(self) -> int:
-        return len(self.records)
+        return int(self.starts[-1])
 
     @classmethod
     def open(
         cls, X: Any, y: Any, sample_weight: Any, attribute: Any, values: Any = None
     ) -> "Outside":
         """Look at all records once: at the values of the secret column, and at what tells them."""
-        records = RawRecords.of(X, y, sample_weight)
-        if len(records) < 2:
-            raise ValueError(f"`X` must hold at least 2 records; got {len(records)}.")
-        first = int(np.flatnonzero(np.diff(records.starts))[0])
-        head = records.blocks[first].compute().table
-        names = column_names(head)
+        given, delayed = (X, y, sample_weight), dask_module("dask").delayed
+        for name, value in zip(("X", "y", "sample_weight"), given, strict=True):
+            if is_large(value):
+                check_known(value, name)
+        if is_large(X):
+            (chunked,) = aligned_chunks(X, [])
+            held, sizes = chunked.to_delayed().ravel().tolist(), chunked.chunks[0]
+        else:
+            table = Table.of(X)
+            named = [value for value in (y, sample_weight) if isinstance(value, str)]
+            check_columns(table.frame, named, table.name, "`y` or the weights name")
+            held, sizes = table.frame.to_delayed(), table.lengths
+        aligned = [_parts_of(value, sizes) for value in (y, sample_weight)]
+        blocks = tuple(map(delayed(_block), held, *aligned))
+        if (n := sum(sizes)) < 2:
+            raise ValueError(f"`X` must hold at least 2 records; got {n}.")
+        n_more = 2 - (sample_weight is None)
+        head = blocks[int(np.flatnonzero(sizes)[0])].compute().iloc[:, :-n_more]
+        names = None if is_large(X) else column_names(head)
         if is_target(attribute, names):
             raise AttackNotApplicableError(
                 f"The target of the model is audited in memory only; got {attribute!r} for records "
@@ -121,15 +145,16 @@ class Outside:
                 f"{attribute!r}."
             )
         index = int(resolve_features(attribute, names, head.shape[1], "attribute")[0])
-        looks = records.each(partial(_look, index))
-        total = hashlib.sha256(repr([names, len(records)]).encode())
+        looks = computed(delayed(_look)(index, block) for block in blocks)
+        total = hashlib.sha256(repr([names, n]).encode())
         for _, own in looks:
             total.update(own)
         facts: list[Any] = [found for found, _ in looks if found is not None]
         secret = _candidates(reduce(ColumnFacts.merged, facts), attribute, values)
         return cls(
-            given=(X, y, sample_weight),
-            records=records,
+            given=given,
+            blocks=blocks,
+            starts=np.cumsum([0, *sizes]),
             columns=names,
             n_columns=head.shape[1],
             index=index,
@@ -138,6 +163,48 @@ class Outside:
             digest=total.hexdigest(),
         )
 
+    def at(self, positions: IntArray) -> RawRows:
+        """Read the records at some positions, in that order, (m,); only these rows come here."""
+        order = np.argsort(positions, kind="stable")
+        edges, take = np.searchsorted(positions[order], self.starts), pd.DataFrame.take
+        some = [
+            dask_module("dask").delayed(take)(block, positions[order[low:high]] - start)
+            for block, start, low, high in zip(
+                self.blocks, self.starts[:-1], edges[:-1], edges[1:], strict=True
+            )
+            if high > low
+        ]
+        rows = pd.concat(computed(some)).iloc[np.argsort(order)]
+        table, (y, *weight) = rows.iloc[:, : self.n_columns], rows.iloc[:, self.n_columns :].items()
+        own = table.to_numpy() if self.columns is None else table
+        return RawRows(own, y[1].to_numpy(), weight[0][1].to_numpy() if weight else None)
+
+
+def _block(X: Any, y: Any, sample_weight: Any) -> pd.DataFrame:
+    """Put behind the records of a block their targets and weights, which may be columns of it."""
+    held = [name for name in (y, sample_weight) if isinstance(name, str)]
+    y, weight = (X[v] if isinstance(v, str) else v for v in (y, sample_weight))
+    frame = pd.DataFrame(X.drop(columns=held) if held else X)
+    more = [np.asarray(y).ravel()]
+    more += [] if weight is None else [np.asarray(weight, dtype=np.float64).ravel()]
+    return pd.concat([frame, *(pd.Series(each, frame.index) for each in more)], axis=1)
+
+
+def _parts_of(values: Any, sizes: Sequence[int]) -> list[Any]:
+    """Targets or weights of each block; a name and None are those of all."""
+    if values is None or isinstance(values, str):
+        return [values] * len(sizes)
+    if hasattr(values, "to_delayed"):
+        values = values.rechunk((tuple(sizes),)) if is_large(values) else settled(values)
+        parts: list[Any] = np.ravel(values.to_delayed()).tolist()
+        if len(parts) != len(sizes):
+            raise ValueError(
+                f"Targets or weights have {len(parts)} partitions, and the table {len(sizes)}. "
+                "Take them from one frame, or pass the names of its columns."
+            )
+        return parts
+    return np.split(np.asarray(values), np.cumsum(sizes)[:-1])
+
 
 def codes_of(table: Any, index: int, values: Array) -> IntArray:
     """Position of the value of each record (n,) among the candidates."""
@@ -145,12 +212,10 @@ def codes_of(table: Any, index: int, values: Array) -> IntArray:
     return np.asarray(found, dtype=np.intp)
 
 
-def _look(index: int, rows: RawRows) -> tuple[ColumnFacts | None, bytes]:
+def _look(index: int, block: pd.DataFrame) -> tuple[ColumnFacts | None, bytes]:
     """Facts of the secret column of a block, and a hash of all of it."""
-    frame, weights = pd.DataFrame(rows.table), rows.sample_weight
-    own = hash_of(frame, rows.y, *([] if weights is None else [weights]))
-    facts = ColumnFacts.of_series(frame.iloc[:, index], 0) if len(frame) else None
-    return facts, own.digest()
+    facts = ColumnFacts.of_series(block.iloc[:, index], 0) if len(block) else None
+    return facts, hash_of(block).digest()
 
 
 def hash_of(frame: pd.DataFrame, *columns: Array, start: bytes = b"") -> Any:

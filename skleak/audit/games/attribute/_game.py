@@ -58,6 +58,7 @@ from skleak.audit.games._game import (
     Cell,
     Facts,
     Outside,
+    RawRows,
     Task,
     codes_of,
     unequal_columns,
@@ -106,7 +107,6 @@ from skleak.mechanisms import NoiseGoal
 from skleak.utils._predictions import label_positions
 from skleak.utils._records import Persons
 from skleak.utils._typing import Array, FloatArray, IntArray
-from skleak.utils.sources import RawRows
 
 # Trainings that find what a model without noise tells, of which nobody has asked for parameters.
 _MOST_TRAININGS = 4000
@@ -456,7 +456,7 @@ class AttributeGame(ColumnGame, SecretGame):
 
 
 OUTSIDE_ATTACKS = ("prior", "imputation", "white_box")
-# Entries of all encodings: 2 GB.
+# Entries of all that is held of the records under attack: 2 GB.
 _MOST_ELEMENTS = 1 << 28
 # Records that are attacked unasked, and operations that their encodings may take then.
 _MOST, _FEWEST, _WORK = 10_000, 100, 2e11
@@ -596,18 +596,21 @@ class OutsideGame(AttributeGame):
 
     def _whom(self, outside: Outside, state: FitState) -> IntArray:
         """Positions of who is attacked: of many records a random sample, where none are named."""
-        n, each = len(outside), len(outside.values) * len(self.noiseless)
+        n, n_values = len(outside), len(outside.values)
+        # Raw and encoded, each with every value; and parameters that follow, in noise units too.
+        each = outside.n_columns + (n_values + 1) * state.n_features
+        each += 2 * n_values * len(self.noiseless)
         if self.task.records is not None:
             targets = resolve_records(self.task.records, n)
         else:
-            n_values = len(outside.values)
             work = operations_each(state, _MOST * n_values) * n_values
             most = min(int(np.clip(_WORK / work, _FEWEST, _MOST)), _MOST_ELEMENTS // each)
             targets = self._sample(n, most, _TARGETS)
         if len(targets) * each > _MOST_ELEMENTS:
             raise AttackNotApplicableError(
-                f"The parameters under every value of {len(targets):,} records take more than "
-                f"{_MOST_ELEMENTS >> 27} GB. Name at most {_MOST_ELEMENTS // each:,} `records`."
+                f"{len(targets):,} records, and the parameters under every value of each, take "
+                f"more than {_MOST_ELEMENTS >> 27} GB. Name at most {_MOST_ELEMENTS // each:,} "
+                "`records`."
             )
         return targets
 
@@ -615,8 +618,8 @@ class OutsideGame(AttributeGame):
         """Learn what is known of the targets, and the parameters without noise under each value."""
         task, targets, index, values = self.task, self.targets, outside.index, outside.values
         learnt = self._sample(len(outside), _LEARNT, _OTHERS)
-        self._rows = rows = outside.records.at(learnt)
-        own = outside.records.at(targets)
+        self._rows = rows = outside.at(learnt)
+        own = outside.at(targets)
         self.task = replace(task, table=rows.table, y=rows.y)
         taught, codes = (codes_of(some.table, index, values) for some in (rows, own))
         secret = Secret(index, values[taught], values, taught)
