@@ -24,7 +24,7 @@ from skleak.utils._blocks import aligned_chunks, computed, is_frame, is_large
 from skleak.utils._labels import NUMBERS
 from skleak.utils._records import row_labels
 from skleak.utils._sklearn_compat import validate_data
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._typing import Array, FloatArray
 
 # Entries of one block of numbers: 32 MB.
 BLOCK_ELEMENTS = 1 << 22
@@ -583,106 +583,6 @@ def check_known(values: Any, name: str) -> None:
             f"{name} has chunks of unknown sizes, so that records have no positions. Call "
             f"`{name}.compute_chunk_sizes()` first, which loads it once."
         )
-
-
-@dataclass(frozen=True)
-class RawRows:
-    """Raw records in memory, with their targets and weights."""
-
-    table: Any  # DataFrame, or array where the columns have no names, (n, n_columns)
-    y: Array  # (n,)
-    sample_weight: FloatArray | None  # (n,)
-
-    @classmethod
-    def of(cls, X: Any, y: Any, sample_weight: Any) -> "RawRows":
-        """Take a block apart, whose targets and weights may be columns of it."""
-        held = [name for name in (y, sample_weight) if isinstance(name, str)]
-        y, weight = (X[v] if isinstance(v, str) else v for v in (y, sample_weight))
-        if weight is not None:
-            weight = np.asarray(weight, dtype=np.float64).ravel()
-        return cls(X.drop(columns=held) if held else X, np.asarray(y).ravel(), weight)
-
-    def take(self, rows: IntArray) -> "RawRows":
-        """Return some of them."""
-        table = self.table.iloc[rows] if isinstance(self.table, pd.DataFrame) else self.table[rows]
-        weight = None if self.sample_weight is None else self.sample_weight[rows]
-        return RawRows(table, self.y[rows], weight)
-
-    @staticmethod
-    def joined(parts: Sequence["RawRows"]) -> "RawRows":
-        """Return the records of all parts, one after the other."""
-        tables = [part.table for part in parts]
-        frames = isinstance(tables[0], pd.DataFrame)
-        table = pd.concat(tables) if frames else np.concatenate(tables)
-        weights = [part.sample_weight for part in parts if part.sample_weight is not None]
-        y = np.concatenate([part.y for part in parts])
-        return RawRows(table, y, np.concatenate(weights) if weights else None)
-
-
-@dataclass(frozen=True)
-class RawRecords:
-    """Raw records outside memory, as blocks in order."""
-
-    blocks: tuple[Any, ...]  # delayed `RawRows`, which hold no record
-    starts: IntArray  # position of the first record of each, and the number of all
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    @classmethod
-    def of(cls, X: Any, y: Any, sample_weight: Any) -> "RawRecords":
-        """Find the blocks of a table; `y` and the weights may be columns of it."""
-        given = [y, sample_weight]
-        for name, value in {"X": X, "y": y, "sample_weight": sample_weight}.items():
-            if is_large(value):
-                check_known(value, name)
-        if is_large(X):
-            (X,) = aligned_chunks(X, [])
-            held, sizes = X.to_delayed().ravel().tolist(), X.chunks[0]
-        else:
-            table = Table.of(X)
-            names = [value for value in given if isinstance(value, str)]
-            check_columns(table.frame, names, table.name, "`y` or the weights name")
-            held, sizes = table.frame.to_delayed(), table.lengths
-        aligned = [_parts_of(value, sizes) for value in given]
-        rows = dask_module("dask").delayed(RawRows.of)
-        blocks = tuple(rows(*parts) for parts in zip(held, *aligned, strict=True))
-        return cls(blocks, np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp))
-
-    def each(self, f: Callable[[RawRows], Any]) -> list[Any]:
-        """Return what a function finds in each block: one pass."""
-        return list(computed(map(dask_module("dask").delayed(f), self.blocks)))
-
-    def at(self, positions: IntArray) -> RawRows:
-        """Read the records at some positions, in that order, (m,); only these rows come here."""
-        order = np.argsort(positions, kind="stable")
-        edges, take = np.searchsorted(positions[order], self.starts), RawRows.take
-        some = [
-            dask_module("dask").delayed(take)(block, positions[order[low:high]] - start)
-            for block, start, low, high in zip(
-                self.blocks, self.starts[:-1], edges[:-1], edges[1:], strict=True
-            )
-            if high > low
-        ]
-        back = np.empty(len(order), dtype=np.intp)
-        back[order] = np.arange(len(order))
-        return RawRows.joined(computed(some)).take(back)
-
-
-def _parts_of(values: Any, sizes: tuple[int, ...]) -> list[Any]:
-    """Targets or weights of each block; a name and None are those of all."""
-    if values is None or isinstance(values, str):
-        return [values] * len(sizes)
-    if hasattr(values, "to_delayed"):
-        values = values.rechunk((sizes,)) if is_large(values) else settled(values)
-        parts: list[Any] = np.ravel(values.to_delayed()).tolist()
-        if len(parts) != len(sizes):
-            raise ValueError(
-                f"Targets or weights have {len(parts)} partitions, and the table {len(sizes)}. "
-                "Take them from one frame, or pass the names of its columns."
-            )
-        return parts
-    return np.split(np.asarray(values), np.cumsum(sizes)[:-1])
 
 
 def opened(model: Any, X: Any, y: Any = None) -> LargeRecords:

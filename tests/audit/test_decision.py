@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skleak.adversary.knowledge import find_secret, read_secret
 from skleak.audit import LeakageAuditor, MembershipAuditor
-from skleak.audit.games.attribute._subject import related_columns
+from skleak.audit.games.attribute._column import related_columns
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.metrics.verdicts import EXCEEDED
 from skleak.plotting.labels import limit_text, number

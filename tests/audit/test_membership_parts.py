@@ -17,7 +17,7 @@ from skleak.adversary.membership import score_limit
 from skleak.adversary.shadow import ShadowScores
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit import MembershipAuditor
-from skleak.audit.games.membership._release import MembershipSubject, pair_test
+from skleak.audit.games.membership._release import normalized_losses, pair_test
 from skleak.audit.tables._membership import (
     best_rate,
     learned_guesses,
@@ -451,11 +451,9 @@ def test_losses_of_a_regressor_lie_between_nothing_and_one(rng):
     y = X @ [1.0, 2.0] + rng.normal(size=30)
     model = PrivateLinearRegression(noise_scale=0.0).fit(X[:15], y[:15])
     errors = (model.predict(X) - y) ** 2
-    losses = MembershipSubject.normalized_losses(model, X, y, False, (X[15:], y[15:]))
+    losses = normalized_losses(model, X, y, False, (X[15:], y[15:]))
     np.testing.assert_allclose(losses, np.minimum(errors / np.median(errors[15:]), 1.0))
-    exact = MembershipSubject.normalized_losses(
-        model, X, model.predict(X), False, (X, model.predict(X))
-    )
+    exact = normalized_losses(model, X, model.predict(X), False, (X, model.predict(X)))
     assert np.array_equal(exact, np.zeros(30))
 
 

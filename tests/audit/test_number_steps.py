@@ -100,7 +100,7 @@ def test_power_and_advantage_of_the_best_test_between_both_numbers(shape, rng):
     game = attribute_game(
         Task(estimator=model, table=X, y=y, attribute=1, records=[3], prior="auto"), [0, 1, 2, 3]
     )
-    step = game.subject.step[0]
+    step = game.step[0]
     values = X[3, 1] + step * np.array([0.0, -1.0, 1.0])
     points = np.stack([refitted(model, X, y, {}, 3, value) for value in values])
     shapes = []

@@ -12,7 +12,7 @@ from skleak.adversary.hypotheses import model_parameters
 from skleak.adversary.numbers import N_NODES, at_truth, slope_at_truth
 from skleak.audit import LeakageAuditor
 from skleak.audit.games._game import Task
-from skleak.audit.games.attribute._subject import study
+from skleak.audit.games.attribute._game import AttributeGame
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -22,7 +22,7 @@ from skleak.linear_model import (
 
 def subject(model, X, y, **options):
     known = {"attribute": 1, "records": [0, 1, 2]}
-    return study(Task(estimator=model, table=X, y=y, **known | options))
+    return AttributeGame(Task(estimator=model, table=X, y=y, **known | options), [0])
 
 
 def by_refits(model, X, y, weights, step=1e-5):

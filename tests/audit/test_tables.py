@@ -40,6 +40,7 @@ NUMERIC = dataclasses.replace(
     bounds=(),
     spread=4.0,
     n_releases=20,
+    estimates=True,
 )
 
 
@@ -69,7 +70,7 @@ def cells(**more):
 
 
 def test_rows_of_success():
-    table = DESIGN.results(cells())
+    table = DESIGN.attack_rows(cells())
     assert table["attack"].tolist() == ["a", "b"] * 2
     row = table.iloc[2]
     expected = mean_interval([1.0, 0.5] * 5, confidence_level=0.9, value_range=(0.0, 1.0))
@@ -88,7 +89,7 @@ def test_unfinished_cells_are_left_out():
     found = cells()
     del found[cell_key(0.0, "b")]
     del found[cell_key(0.5, "bounds")]
-    table = DESIGN.results(found)
+    table = DESIGN.attack_rows(found)
     assert list(zip(table["noise_scale"], table["attack"], strict=True)) == [
         (0.0, "a"),
         (0.5, "a"),
@@ -96,14 +97,14 @@ def test_unfinished_cells_are_left_out():
     ]
     assert table["bayes"].isna().tolist() == [False, True, True]
     assert table["verdict"][1] == VACUOUS
-    assert DESIGN.results({}).empty
+    assert DESIGN.attack_rows({}).empty
 
 
 def test_facts_have_no_width_and_games_an_exact_interval():
     fact = success([0.5] * 10) | {"exact": np.array(True)}
     games = {"hits": np.array(13), "games": np.array(20)}
     found = cells(**{cell_key(0.5, "a"): fact, cell_key(0.5, "b"): games})
-    table = DESIGN.results(found)
+    table = DESIGN.attack_rows(found)
     assert (table["success_low"][2], table["success_high"][2]) == (0.5, 0.5)
     expected = binomial_interval(13.0, 20.0, 0.9)
     assert tuple(table.iloc[3][["success", "success_low", "success_high"]]) == pytest.approx(
@@ -112,7 +113,7 @@ def test_facts_have_no_width_and_games_an_exact_interval():
 
 
 def test_certain_baselines_have_no_advantage():
-    table = dataclasses.replace(DESIGN, baseline=1.0, imputation=np.nan).results(cells())
+    table = dataclasses.replace(DESIGN, baseline=1.0, imputation=np.nan).attack_rows(cells())
     for column in ("advantage", "advantage_low", "advantage_over_imputation_high"):
         assert table[column].isna().all()
 
@@ -123,12 +124,12 @@ def test_verdicts_take_the_wider_interval():
     tight = {"bayes": np.full(2, 0.7), "gdp": np.ones(2), "standard_error": np.zeros(2)}
     found = cells(**{cell_key(0.5, "a"): many, cell_key(0.5, "bounds"): tight})
     drawn = dataclasses.replace(DESIGN, drawn=True)
-    assert drawn.results(found)["verdict"][2] == CONSISTENT
+    assert drawn.attack_rows(found)["verdict"][2] == CONSISTENT
     loose = dataclasses.replace(drawn, verdict_level=0.5)
-    assert loose.results(found)["verdict"][2] == EXCEEDED
+    assert loose.attack_rows(found)["verdict"][2] == EXCEEDED
     # Two actual secrets prove nothing.
     actual = dataclasses.replace(loose, drawn=False, verdict_level=0.9)
-    assert actual.results(found)["verdict"][2] == CONSISTENT
+    assert actual.attack_rows(found)["verdict"][2] == CONSISTENT
 
 
 @pytest.mark.slow
@@ -146,7 +147,7 @@ def test_a_verdict_rests_on_the_proven_interval():
     ):
         tight = {"bayes": np.full(2, bound), "gdp": np.ones(2), "standard_error": np.zeros(2)}
         found = cells(**{cell_key(0.5, "a"): success(shares), cell_key(0.5, "bounds"): tight})
-        row = drawn.results(found).iloc[2]
+        row = drawn.attack_rows(found).iloc[2]
         assert row["verdict"] == expected
     # What is shown stays Gaffke's, at its own level.
     shown = mean_interval(shares, confidence_level=0.9, value_range=(0.0, 1.0))
@@ -159,7 +160,7 @@ def test_detectable_excess_of_a_row():
     games = {"hits": np.array(60), "games": np.array(100)}
     fact = success([0.5] * 10) | {"exact": np.array(True)}
     found = cells(**{cell_key(0.5, "a"): success([1.0, 0.5] * 50), cell_key(0.5, "b"): games})
-    table = drawn.results(found)
+    table = drawn.attack_rows(found)
     spread = np.std([1.0, 0.5] * 50, ddof=1)
     expected = detectable_excess(100, 0.75, standard_deviation=spread)
     assert table["detectable_excess"][2] == pytest.approx(expected)
@@ -168,23 +169,24 @@ def test_detectable_excess_of_a_row():
     # A bound near 1 is out of reach, and a fact has no error.
     assert (table["detectable_excess"][:2] == np.inf).all()
     found[cell_key(0.5, "a")] = fact
-    assert drawn.results(found)["detectable_excess"][2] == 0.0
+    assert drawn.attack_rows(found)["detectable_excess"][2] == 0.0
     # Two actual secrets prove nothing, however many releases; many prove less than drawn ones.
     found[cell_key(0.5, "a")] = success([1.0, 0.5] * 50)
-    assert dataclasses.replace(drawn, drawn=False).results(found)["detectable_excess"][2] == np.inf
+    actual = dataclasses.replace(drawn, drawn=False).attack_rows(found)
+    assert actual["detectable_excess"][2] == np.inf
     many = dataclasses.replace(drawn, drawn=False, targets=np.arange(100))
-    assert many.results(found)["detectable_excess"][2] > expected + 0.05
+    assert many.attack_rows(found)["detectable_excess"][2] > expected + 0.05
 
 
 def test_rows_of_records():
-    table = DESIGN.records(cells())
+    table = DESIGN.record_rows(cells())
     assert table["record"].tolist() == [4, 2, 4, 2]
     assert table["eta"].tolist() == [np.inf, 0.0, 6.0, 0.0]
     assert table["bayes"].tolist() == [1.0, 1.0, 0.7, 0.8]
     assert table["tightest_bound"].tolist() == [0.9, 1.0, 0.9, 1.0]
     assert table["success_a"].tolist() == [1.0, 0.5] * 2
     assert "verdict" not in table
-    drawn = dataclasses.replace(DESIGN, drawn=True, n_releases=200).records(cells())
+    drawn = dataclasses.replace(DESIGN, drawn=True, n_releases=200).record_rows(cells())
     assert drawn["verdict"].tolist() == [VACUOUS, VACUOUS, CONSISTENT, CONSISTENT]
 
 
@@ -210,7 +212,7 @@ def error_table(outcome):
 
 
 def error_table_of(design, outcome):
-    return design.results({cell_key(0.5, "a"): outcome}, numbers=True).iloc[0]
+    return design.attack_rows({cell_key(0.5, "a"): outcome}).iloc[0]
 
 
 def test_rows_of_errors():
@@ -261,7 +263,7 @@ def test_skewed_errors_raise_no_false_alarm(n, rng):
     alarms = 0
     for _ in range(400):
         outcome = errors(stats.chi2.rvs(1, size=n, random_state=rng), [1.0, 1.0])
-        table = design.results({cell_key(0.5, "a"): outcome}, numbers=True)
+        table = design.attack_rows({cell_key(0.5, "a"): outcome})
         alarms += table["verdict"].item() != CONSISTENT
     # A level of 99 % leaves half a per cent on this side: 2 of 400, and 4.5 deviations.
     assert alarms <= 2 + 7

@@ -21,8 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skleak.audit import LeakageAuditor, MembershipAuditor, _auditors, _run
+from skleak.audit.games._game import Outside
 from skleak.audit.games._trials import play_drawn
-from skleak.audit.games.attribute import _game, _subject
+from skleak.audit.games.attribute import _game
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -32,7 +33,6 @@ from skleak.linear_model import (
 from skleak.metrics import mean_interval
 from skleak.preprocessing import BlockwiseTransformer
 from skleak.utils._confidential import to_own_workers
-from skleak.utils.sources import RawRecords
 
 frames = pytest.importorskip("dask.dataframe")
 polars = pytest.importorskip("polars")
@@ -160,16 +160,39 @@ def test_a_pipeline_whose_blocks_are_encoded_as_they_are_read(attribute, table, 
 
 @pytest.mark.slow
 def test_more_than_memory_holds_is_refused_with_what_fits(parquet, monkeypatch):
-    monkeypatch.setattr(_subject, "_MOST_ELEMENTS", 6 * 20)
+    monkeypatch.setattr(_game, "_MOST_ELEMENTS", 20 * 20)
     with pytest.raises(AttackNotApplicableError, match="Name at most 20 `records`"):
         auditor(records=slice(0, 21)).fit(parquet[0], "dose", sample_weight="w")
     found = auditor().fit(parquet[0], "dose", sample_weight="w")
     assert (found.report_.settings["n_targets"], found.report_.settings["sampled"]) == (20, True)
 
 
+def test_what_is_refused_counts_rows_and_parameters(parquet, monkeypatch):
+    """Raw, encoded with every value, and the parameters that follow, in noise units as well."""
+    held, encode, prepare = [], _game.closed_form_encodings, _game.OutsideGame.prepare
+
+    def encoded(part, persons, tables):
+        points = encode(part, persons, tables)
+        # Raw rows have as many columns here.
+        held.extend([points.size, 2 * tables[0].size, *(each.size for each in tables)])
+        return points
+
+    def prepared(game, entropy):
+        prepare(game, entropy)
+        held.append(game._places.size)
+
+    monkeypatch.setattr(_game, "closed_form_encodings", encoded)
+    monkeypatch.setattr(_game.OutsideGame, "prepare", prepared)
+    some = auditor(records=slice(0, 10))
+    some.fit(parquet[0], "dose", sample_weight="w")
+    monkeypatch.setattr(_game, "_MOST_ELEMENTS", sum(held) - 1)
+    with pytest.raises(AttackNotApplicableError, match="Name at most 9 `records`"):
+        some.fit(parquet[0], "dose", sample_weight="w")
+
+
 @pytest.mark.slow
 def test_a_random_sample_is_told_first_and_its_intervals_are_of_all(parquet, table, monkeypatch):
-    monkeypatch.setattr(_subject, "_MOST", 24)
+    monkeypatch.setattr(_game, "_MOST", 24)
     found = auditor(n_releases=50).fit(parquet[0], "dose", sample_weight="w")
     report, whole = found.report_, in_memory(table, n_releases=50)
     assert report.settings["sampled"]
@@ -230,7 +253,7 @@ def test_carriers_are_found_as_in_memory(table, tmp_path):
 
 @pytest.mark.slow
 def test_imputation_learns_from_a_sample(parquet, monkeypatch):
-    monkeypatch.setattr(_subject, "_LEARNT", 30)
+    monkeypatch.setattr(_game, "_LEARNT", 30)
     found = auditor().fit(parquet[0], "dose", sample_weight="w")
     assert found.report_.settings["utility_data"] == "a random sample of the training records"
     assert found.results_["imputation"].between(0.0, 1.0).all()
@@ -240,19 +263,19 @@ def test_imputation_learns_from_a_sample(parquet, monkeypatch):
 def test_a_checkpoint_keeps_what_is_encoded(table, parquet, tmp_path, monkeypatch):
     some = {"records": slice(0, 30)}
     expected = auditor(**some).fit(parquet[0], "dose", sample_weight="w")
-    path, encode = tmp_path / "audit.npz", _subject.closed_form_encodings
+    path, encode = tmp_path / "audit.npz", _game.closed_form_encodings
 
     def broken(*args):
         encode(*args)
         raise RuntimeError("down")
 
     monkeypatch.setattr(_run, "SHARE_OF_TIME", np.inf)
-    monkeypatch.setattr(_subject, "closed_form_encodings", broken)
+    monkeypatch.setattr(_game, "closed_form_encodings", broken)
     with pytest.raises(RuntimeError, match="down"):
         auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
     with np.load(path) as kept:
         assert any(name.startswith("parts:encodings") for name in kept.files)
-    monkeypatch.setattr(_subject, "closed_form_encodings", encode)
+    monkeypatch.setattr(_game, "closed_form_encodings", encode)
     found = auditor(checkpoint=path, **some).fit(parquet[0], "dose", sample_weight="w")
     expect_same(found, expected)
     table.assign(age=-table["age"]).drop(columns="ward").to_parquet(parquet[0], row_group_size=13)
@@ -278,7 +301,7 @@ def test_a_cell_of_a_game_holds_no_row(table, parquet, monkeypatch):
 
 
 def test_rows_come_in_the_order_that_is_asked(table, parquet):
-    records = RawRecords.of(parquet[0], "dose", "w")
+    records = Outside.open(parquet[0], "dose", "w", "sex")
     assert len(records) == N
     positions = np.array([59, 0, 14, 13, 0])
     rows = records.at(positions)
@@ -367,7 +390,7 @@ def test_a_worker_killed_during_an_audit(kind, client, table, parquet, tmp_path,
     else:
         read = partial(deadly_part, str(armed), str(parquet[0]))
         X = frames.from_map(read, range(4), meta=table.drop(columns="ward").iloc[:0])
-        step = (_subject, "_known_outside")
+        step = (_game.OutsideGame, "_know_outside")
     own, killed = getattr(*step), []
 
     def arm(*args, **options):

@@ -6,7 +6,7 @@ independent misses the truth twice as often as it says, or more.
 """
 
 import warnings
-from dataclasses import replace
+from copy import copy
 from functools import cache
 
 import numpy as np
@@ -23,7 +23,6 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from skleak.audit.games._game import Task
 from skleak.audit.games.membership._game import membership_game
 from skleak.audit.tables import _membership
-from skleak.audit.tables._membership import membership_results
 from skleak.audit.tables._rates import release_key
 
 pytestmark = pytest.mark.slow
@@ -63,7 +62,7 @@ PROBLEMS = {
 
 @cache
 def releases(problem):
-    """Design of an audit of many releases, and what each of them came to."""
+    """Game of an audit of many releases, and what each of them came to."""
     model, data = PROBLEMS[problem]
     X, y = data()
     task = Task(estimator=model, table=X, y=y, attacks=list(RULES), n_releases=N_POOL, prior=0.5)
@@ -72,22 +71,21 @@ def releases(problem):
     with warnings.catch_warnings():
         # Small training sets lack classes.
         warnings.simplefilter("ignore")
-        return game.design, [function(*known) for function, known in game.cells().values()]
+        return game, [function(*known) for function, known in game.cells().values()]
 
 
 @cache
 def audits(problem, attack, n, wider=True):
     """Results of audits of n releases each, as the auditor reports them."""
-    design, outcomes = releases(problem)
+    game, outcomes = releases(problem)
     place = list(RULES).index(attack)
-    small = replace(design, n_releases=n, attacks={attack: RULES[attack]})
+    small = copy(game)
+    small.n_releases, small.rules = n, {attack: RULES[attack]}
     found = []
     for k in range(N_POOL // n):
         part = outcomes[n * k : n * (k + 1)]
         own = [o | {name: o[name][[place]] for name in ("scores", "guesses")} for o in part]
-        found.append(
-            membership_results(small, {release_key(r): each for r, each in enumerate(own)})
-        )
+        found.append(small.attack_rows({release_key(r): each for r, each in enumerate(own)}))
     return pd.concat(found, ignore_index=True)
 
 

@@ -88,9 +88,7 @@ def test_thresholds_that_are_learned_from_other_releases_are_allowed_for(n_relea
         member, attacked = rng.random((n_releases, 200)) < 0.5, np.ones((n_releases, 200), bool)
         done = {"member": member, "attacked": attacked, "scores": scores[:, None, None]}
         done["guesses"] = np.full((n_releases, 1, 1, 200), -1)
-        found = _played(SimpleNamespace(attacks={"loss": "score"}, classifies=True), done, 0)[
-            "loss"
-        ]
+        found = _played(SimpleNamespace(rules={"loss": "score"}, classifies=True), done, 0)["loss"]
         right, extra = found.right, {"extra_variance": found.extra}
         p_values = [group_p_value(right[:, :size], **extra) for size in sizes]
         wrong += np.array(p_values) <= level

@@ -6,8 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from typing import Any, Self
+from functools import reduce
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,12 @@ from skleak.audit.noise._mechanism import is_ours
 from skleak.audit.tables._rates import Design, Outcome, over_noise
 from skleak.exceptions import AttackNotApplicableError
 from skleak.report.measures import ColumnFacts
+from skleak.utils._arguments import dask_module
+from skleak.utils._blocks import aligned_chunks, computed, is_large
 from skleak.utils._geometry import gained, true_positives
 from skleak.utils._records import Persons, is_single_feature, is_target, resolve_features
 from skleak.utils._typing import Array, FloatArray, IntArray
-from skleak.utils.sources import RawRecords, RawRows
+from skleak.utils.sources import Table, check_columns, check_known, settled
 
 COLUMNS = ("distance", "advantage_any_prior", "found_at_1pct", "exposure")
 FALSE_ALARMS = 0.01  # at which ``found_at_1pct`` is the power
@@ -83,12 +85,21 @@ def search_noise(largest: Callable[[float], float], limit: float, start: float) 
 _SAMPLE = "Draw a random sample of some thousands of records, and audit it as a DataFrame."
 
 
+class RawRows(NamedTuple):
+    """Raw records in memory, with their targets and weights."""
+
+    table: Any  # DataFrame, or array where the columns have no names, (n, n_columns)
+    y: Array  # (n,)
+    sample_weight: FloatArray | None  # (n,)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outside:
     """Raw records outside memory, of which one column is secret. Confidential."""
 
     given: tuple[Any, Any, Any]  # table, targets and weights, as `fit` takes them
-    records: RawRecords
+    blocks: tuple[Any, ...]  # delayed frames of records, see `_block`, which hold none
+    starts: IntArray  # position of the first record of each, and the number of all
     columns: Array | None  # names of the raw columns
     n_columns: int
     index: int  # of the secret column
@@ -97,19 +108,32 @@ class Outside:
     digest: str  # of all records
 
     def __len__(self) -> int:
-        return len(self.records)
+        return int(self.starts[-1])
 
     @classmethod
     def open(
         cls, X: Any, y: Any, sample_weight: Any, attribute: Any, values: Any = None
     ) -> "Outside":
         """Look at all records once: at the values of the secret column, and at what tells them."""
-        records = RawRecords.of(X, y, sample_weight)
-        if len(records) < 2:
-            raise ValueError(f"`X` must hold at least 2 records; got {len(records)}.")
-        first = int(np.flatnonzero(np.diff(records.starts))[0])
-        head = records.blocks[first].compute().table
-        names = column_names(head)
+        given, delayed = (X, y, sample_weight), dask_module("dask").delayed
+        for name, value in zip(("X", "y", "sample_weight"), given, strict=True):
+            if is_large(value):
+                check_known(value, name)
+        if is_large(X):
+            (chunked,) = aligned_chunks(X, [])
+            held, sizes = chunked.to_delayed().ravel().tolist(), chunked.chunks[0]
+        else:
+            table = Table.of(X)
+            named = [value for value in (y, sample_weight) if isinstance(value, str)]
+            check_columns(table.frame, named, table.name, "`y` or the weights name")
+            held, sizes = table.frame.to_delayed(), table.lengths
+        aligned = [_parts_of(value, sizes) for value in (y, sample_weight)]
+        blocks = tuple(map(delayed(_block), held, *aligned))
+        if (n := sum(sizes)) < 2:
+            raise ValueError(f"`X` must hold at least 2 records; got {n}.")
+        n_more = 2 - (sample_weight is None)
+        head = blocks[int(np.flatnonzero(sizes)[0])].compute().iloc[:, :-n_more]
+        names = None if is_large(X) else column_names(head)
         if is_target(attribute, names):
             raise AttackNotApplicableError(
                 f"The target of the model is audited in memory only; got {attribute!r} for records "
@@ -121,15 +145,16 @@ class Outside:
                 f"{attribute!r}."
             )
         index = int(resolve_features(attribute, names, head.shape[1], "attribute")[0])
-        looks = records.each(partial(_look, index))
-        total = hashlib.sha256(repr([names, len(records)]).encode())
+        looks = computed(delayed(_look)(index, block) for block in blocks)
+        total = hashlib.sha256(repr([names, n]).encode())
         for _, own in looks:
             total.update(own)
         facts: list[Any] = [found for found, _ in looks if found is not None]
         secret = _candidates(reduce(ColumnFacts.merged, facts), attribute, values)
         return cls(
-            given=(X, y, sample_weight),
-            records=records,
+            given=given,
+            blocks=blocks,
+            starts=np.cumsum([0, *sizes]),
             columns=names,
             n_columns=head.shape[1],
             index=index,
@@ -138,6 +163,48 @@ class Outside:
             digest=total.hexdigest(),
         )
 
+    def at(self, positions: IntArray) -> RawRows:
+        """Read the records at some positions, in that order, (m,); only these rows come here."""
+        order = np.argsort(positions, kind="stable")
+        edges, take = np.searchsorted(positions[order], self.starts), pd.DataFrame.take
+        some = [
+            dask_module("dask").delayed(take)(block, positions[order[low:high]] - start)
+            for block, start, low, high in zip(
+                self.blocks, self.starts[:-1], edges[:-1], edges[1:], strict=True
+            )
+            if high > low
+        ]
+        rows = pd.concat(computed(some)).iloc[np.argsort(order)]
+        table, (y, *weight) = rows.iloc[:, : self.n_columns], rows.iloc[:, self.n_columns :].items()
+        own = table.to_numpy() if self.columns is None else table
+        return RawRows(own, y[1].to_numpy(), weight[0][1].to_numpy() if weight else None)
+
+
+def _block(X: Any, y: Any, sample_weight: Any) -> pd.DataFrame:
+    """Put behind the records of a block their targets and weights, which may be columns of it."""
+    held = [name for name in (y, sample_weight) if isinstance(name, str)]
+    y, weight = (X[v] if isinstance(v, str) else v for v in (y, sample_weight))
+    frame = pd.DataFrame(X.drop(columns=held) if held else X)
+    more = [np.asarray(y).ravel()]
+    more += [] if weight is None else [np.asarray(weight, dtype=np.float64).ravel()]
+    return pd.concat([frame, *(pd.Series(each, frame.index) for each in more)], axis=1)
+
+
+def _parts_of(values: Any, sizes: Sequence[int]) -> list[Any]:
+    """Targets or weights of each block; a name and None are those of all."""
+    if values is None or isinstance(values, str):
+        return [values] * len(sizes)
+    if hasattr(values, "to_delayed"):
+        values = values.rechunk((tuple(sizes),)) if is_large(values) else settled(values)
+        parts: list[Any] = np.ravel(values.to_delayed()).tolist()
+        if len(parts) != len(sizes):
+            raise ValueError(
+                f"Targets or weights have {len(parts)} partitions, and the table {len(sizes)}. "
+                "Take them from one frame, or pass the names of its columns."
+            )
+        return parts
+    return np.split(np.asarray(values), np.cumsum(sizes)[:-1])
+
 
 def codes_of(table: Any, index: int, values: Array) -> IntArray:
     """Position of the value of each record (n,) among the candidates."""
@@ -145,12 +212,10 @@ def codes_of(table: Any, index: int, values: Array) -> IntArray:
     return np.asarray(found, dtype=np.intp)
 
 
-def _look(index: int, rows: RawRows) -> tuple[ColumnFacts | None, bytes]:
+def _look(index: int, block: pd.DataFrame) -> tuple[ColumnFacts | None, bytes]:
     """Facts of the secret column of a block, and a hash of all of it."""
-    frame, weights = pd.DataFrame(rows.table), rows.sample_weight
-    own = hash_of(frame, rows.y, *([] if weights is None else [weights]))
-    facts = ColumnFacts.of_series(frame.iloc[:, index], 0) if len(frame) else None
-    return facts, own.digest()
+    facts = ColumnFacts.of_series(block.iloc[:, index], 0) if len(block) else None
+    return facts, hash_of(block).digest()
 
 
 def hash_of(frame: pd.DataFrame, *columns: Array, start: bytes = b"") -> Any:
@@ -341,16 +406,15 @@ DEFAULTS: Facts = {
 }
 
 
-class Game(ABC):
+class Game(Design, ABC):
     """One game of an audit, which `skleak.audit._run` plays.
 
-    The constructor learns what is under attack, refuses what cannot be audited, and sets `design`.
-    Then come `prepare`, the cells, which are played in any order and in any process, and the tables
-    of what is finished.
+    The constructor learns what is under attack, refuses what cannot be audited, and sets the fields
+    of the self. Then come `prepare`, which sets the attacks, the cells, which are played in any
+    order and in any process, and the tables of what is finished.
     """
 
     kind: str  # what is secret, in the words of the report
-    design: Design
     attacks: Mapping[str, Any]  # by name, fitted where one fit serves all releases
     # Noise scales of a curve, and how far beyond those of the audit and the smallest they reach.
     n_curve, beyond = 60, 4.0
@@ -368,8 +432,9 @@ class Game(ABC):
     _entropy: list[int]  # of all seeds
 
     def __init__(self, task: Task) -> None:
-        self.task = task
-        self._checks = pd.DataFrame()
+        self.task, self._checks = task, pd.DataFrame()
+        self.n_releases, self.drawn = int(task.n_releases), task.drawn
+        self.confidence_level = task.confidence_level
 
     def _choose(
         self, task: Task, known: Sequence[str], default: Sequence[str]
@@ -427,13 +492,9 @@ class Game(ABC):
     def cells(self) -> dict[str, Cell]:
         """Return what is to be played, by keys that stay the same in a checkpoint."""
 
-    @abstractmethod
-    def attack_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and attack, of what is finished."""
-
-    @abstractmethod
-    def record_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and record under attack."""
+    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+        """Return the outcomes by noise level and attack, where they were played otherwise."""
+        return outcomes
 
     def any_prior(self, noise: float) -> dict[str, Any] | None:
         """Columns of `records_` that hold for every attacker, at any noise scale.
@@ -456,7 +517,7 @@ class Game(ABC):
         limit, distances = float(self.task.max_advantage), self.unit_distances
         if distances is not None:
             return least_noise(float(distances.max()), limit)
-        start = max(self.design.noise_scales) or 1.0
+        start = max(self.noise_scales) or 1.0
 
         def largest(noise: float) -> float:
             found = self.exposures(noise)
@@ -467,7 +528,7 @@ class Game(ABC):
     @property
     def few_releases(self) -> range:
         """Trainings in which the utility at a noise scale is measured that is no level."""
-        return range(min(self.design.n_releases, _MOST_TRAININGS))
+        return range(min(self.n_releases, _MOST_TRAININGS))
 
     def utility_at(self, noise: float) -> float:
         """Score of released models at any noise scale; NaN where it is not known."""
@@ -479,11 +540,11 @@ class Game(ABC):
 
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         """One row for each noise level and attack, of what is finished."""
-        table = self.attack_rows(outcomes)
+        table = self.attack_rows(self.joined(outcomes))
         if table.empty:
             return table
         largest = {}
-        for noise in self.design.noise_scales:
+        for noise in self.noise_scales:
             columns = self._judged(noise, outcomes)
             exposure, limit = columns["exposure"], float(self.task.max_advantage)
             n_above = float((exposure > limit * ABOVE).sum())
@@ -493,8 +554,8 @@ class Game(ABC):
 
     def records(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         """One row for each noise level and record under attack."""
-        table = self.record_rows(outcomes)
-        parts = [self._judged(noise, outcomes) for noise in self.design.noise_scales]
+        table = self.record_rows(self.joined(outcomes))
+        parts = [self._judged(noise, outcomes) for noise in self.noise_scales]
         return table.assign(
             **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         )
@@ -503,7 +564,7 @@ class Game(ABC):
         """Columns that hold for every attacker; NaN where the noise is not as stated."""
         columns = self.any_prior(noise)
         if columns is None or not self._as_stated(outcomes):
-            return dict.fromkeys(COLUMNS, np.full(len(self.design.targets), math.nan))
+            return dict.fromkeys(COLUMNS, np.full(len(self.targets), math.nan))
         return columns
 
     def _as_stated(self, outcomes: Mapping[str, Outcome]) -> bool:
@@ -518,15 +579,11 @@ class Game(ABC):
         """One row for each comparison of the noise with what is stated of it."""
         return self._checks
 
-    def groups(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level, attack and group of records."""
-        return pd.DataFrame()
-
     def phase(self, key: str) -> tuple[str, int]:
         """Return the name of what a cell is part of, and the records that it is about."""
         name = key.rpartition("|")[2]
         known = {"bounds": "bounds", "utility": "utility", "noiseless": "utility"}
-        return known.get(name.partition("/")[0], "attacks"), len(self.design.targets)
+        return known.get(name.partition("/")[0], "attacks"), len(self.targets)
 
     def noise_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         """Return the smallest noise that keeps the limit, what it costs, and a curve over noise."""
@@ -536,7 +593,7 @@ class Game(ABC):
         limit, utility = float(self.task.max_advantage) * ABOVE, math.nan
         if math.isfinite(smallest):
             utility = self.utility_at(smallest)
-        around = [s for s in (*self.design.noise_scales, smallest) if 0.0 < s < math.inf]
+        around = [s for s in (*self.noise_scales, smallest) if 0.0 < s < math.inf]
         curve: dict[str, list[float]] = {}
         if around:
             grid = np.geomspace(min(around) / self.beyond, max(around) * self.beyond, self.n_curve)
@@ -549,7 +606,7 @@ class Game(ABC):
 
     def shared_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         """Return the facts that the task and the design tell of any game."""
-        task, design, learner = self.task, self.design, self.task.learner
+        task, learner = self.task, self.task.learner
         trained: Facts = {}
         if learner is not None:
             chosen = {name: repr(value) for name, value in learner.chosen.items()}
@@ -558,12 +615,12 @@ class Game(ABC):
         return self.noise_facts(outcomes) | {
             "n_records": task.n_records,
             "n_columns": task.table.shape[1],
-            "n_targets": len(design.targets),
-            "n_releases": design.n_releases,
+            "n_targets": len(self.targets),
+            "n_releases": self.n_releases,
             "secrets": task.secrets,
-            "confidence_level": float(design.confidence_level),
-            "verdict_level": float(design.verdict_level),
-            "attacks": tuple(design.attacks),
+            "confidence_level": float(self.confidence_level),
+            "verdict_level": float(self.verdict_level),
+            "attacks": tuple(self.attacks),
             "n_rows": 0 if task.persons is None else len(task.y),
             **trained,
         }

@@ -28,6 +28,7 @@ from skleak.audit.noise._mechanism import colored
 from skleak.audit.tables._rates import Outcome, cell_key
 from skleak.bounds.priors import advantage_to_success
 from skleak.exceptions import AttackNotApplicableError
+from skleak.influence.state import NoiseShape
 from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.calibration import ladder_rung
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor, SGDGuarantee
@@ -255,7 +256,7 @@ def constant_score(model: Any, y: Array, where: Array) -> float:
 class LeveledGame(Game):
     """A game of releases with noise of every level, whose utility is measured on some records."""
 
-    subject: Any  # with the shape of the noise
+    noise: NoiseShape
 
     # What releases are put into, parameters without noise, (p,), and the records on which utility
     # is measured, their targets coded as those that were trained on.
@@ -279,14 +280,13 @@ class LeveledGame(Game):
     def cells(self) -> dict[str, Cell]:
         """All cells by key: the games of every level, and the utility with and without noise."""
         cells: dict[str, Cell] = {}
-        n_releases = self.design.n_releases
-        for k, scale in enumerate(self.design.noise_scales):
+        for k, scale in enumerate(self.noise_scales):
             noise = self._noise[scale]
             played, seed = self._fits.get(scale, noise), self.seed(k, GAMES)
             for name, cell in self.games(scale, played, seed).items():
                 cells[cell_key(scale, name)] = cell
             seed = self.seed(k, UTILITY)
-            known = (*self.released, noise, n_releases, seed)
+            known = (*self.released, noise, self.n_releases, seed)
             cells[cell_key(scale, "utility")] = (released_utility, known)
         quiet = (*self.released, np.zeros(len(noise)), 1, seed)
         cells[cell_key(0.0, "noiseless")] = (released_utility, quiet)
@@ -294,9 +294,9 @@ class LeveledGame(Game):
 
     def utility_at(self, noise: float) -> float:
         """Mean score at any noise scale, with noise as it is stated."""
-        shape, p = self.subject.noise, len(self.released[1])
-        unit = np.ones(p) if shape.is_identity else shape.matrix_root
-        rest = self.design.n_releases, self.seed(0, SMALLEST)
+        shape = self.noise
+        unit = np.ones(len(self.released[1])) if shape.is_identity else shape.matrix_root
+        rest = self.n_releases, self.seed(0, SMALLEST)
         played = released_utility(*self.released, noise * unit, *rest)
         return float(played["utility"].mean())
 

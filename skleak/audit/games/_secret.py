@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.base import clone, is_classifier
 
 from skleak.adversary.hypotheses import (
@@ -52,11 +51,11 @@ from skleak.audit.games._levels import (
 )
 from skleak.audit.games._trials import FittedReleases, Level, play_errors
 from skleak.audit.noise._mechanism import Hypotheses, Trained, audited_shape, noise_of_levels
-from skleak.audit.tables._rates import KnownSecret, Outcome, SecretDesign, over_noise
+from skleak.audit.tables._rates import Outcome, SecretDesign, over_noise
 from skleak.bounds import gdp_advantage, tradeoff_advantage
 from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
-from skleak.influence.leakage import leakage_model
+from skleak.influence.leakage import ShapedInformation, leakage_model
 from skleak.influence.records import DRAWS, NormalPrior, RecordBounds, record_mse
 from skleak.influence.refit import largest_distances
 from skleak.influence.state import FitState, NoiseShape
@@ -284,36 +283,26 @@ def _is(attack: Any, *kinds: type) -> bool:
     return issubclass(ATTACKS[attack][0] if isinstance(attack, str) else type(attack), kinds)
 
 
-class TabledGame(Game):
+class TabledGame(Game, SecretDesign):
     """A game that guesses values, or estimates numbers."""
 
-    design: SecretDesign
-    subject: Any  # what is known of the secret
-    estimates: bool = False  # numbers, whose errors are measured
+    secrets: Array  # true values, (n_targets,) or (n_targets, d)
+    imputed: float = np.nan  # success of imputation with the secrets of the data
+    # Columns that determine the secret, and those that it determines, with how well.
+    related: Mapping[str, Mapping[str, float]] = {}
     _named: Mapping[type, str] = NAMES
     _chosen: Mapping[str, Any]  # attacks by name, those of ours as strings
 
-    def _designed(
-        self, known: "Known", noise_scales: tuple[float, ...], *, compared: bool = True, **rest: Any
-    ) -> SecretDesign:
-        """Plan a game; `rest` are the other fields of its design."""
-        self.subject = known
-        task, attacks, level = self.task, self._chosen, self.task.confidence_level
+    def _plan(self, noise_scales: tuple[float, ...], *, compared: bool = True) -> None:
+        """Set at which levels the attacks are played, and which of them have verdicts."""
+        task, attacks, self.noise_scales = self.task, self._chosen, noise_scales
         incomparable = [name for name in attacks if compared and uses_more(attacks[name], task)]
         n_verdicts = max(len(attacks) - len(incomparable), 1) * len(noise_scales)
-        return SecretDesign(
-            attacks=tuple(attacks),
-            incomparable=frozenset(incomparable),
-            # The other columns of a record tell nothing of a secret that is drawn.
-            stacked=frozenset(n for n in attacks if _is(attacks[n], CombinedAttributeInference)),
-            noise_scales=noise_scales,
-            drawn=task.drawn,
-            confidence_level=level,
-            verdict_level=simultaneous_confidence_level(level, n_verdicts),
-            targets=known.targets,
-            **{each.name: getattr(known, each.name) for each in fields(KnownSecret)},
-            **rest,
-        )
+        self.incomparable = frozenset(incomparable)
+        # The other columns of a record tell nothing of a secret that is drawn.
+        stacked = (name for name in attacks if _is(attacks[name], CombinedAttributeInference))
+        self.stacked = frozenset(stacked)
+        self.verdict_level = simultaneous_confidence_level(self.confidence_level, n_verdicts)
 
     def made(self, name: str) -> Any:
         """Return an attack of ours, fitted or not; its name where it is made as it is played."""
@@ -328,73 +317,28 @@ class TabledGame(Game):
                 return attack
         return fit_copy(attack, task.table, task.y, sample_weight=task.sample_weight)
 
-    def attack_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return self.design.results(self.joined(outcomes), numbers=self.estimates)
-
-    def record_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
-        return self.design.records(self.joined(outcomes), numbers=self.estimates)
-
-    def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
-        """Return the outcomes by noise level and attack, where they were played otherwise."""
-        return outcomes
-
     def shared_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         """Return the facts that the task and the design tell of any game about a secret."""
         prior = self.task.prior
         own = {
             "prior": prior if isinstance(prior, str) else "given",
             "utility_data": "training records" if self.task.X_test is None else "test records",
-            "imputed": self.subject.imputed,
+            "imputed": self.imputed,
         }
-        return super().shared_facts(outcomes) | own | dict(self.subject.related)
+        return super().shared_facts(outcomes) | own | dict(self.related)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Known(KnownSecret):
-    """Secrets of records, and what is known of them whatever is released. Confidential."""
-
-    targets: IntArray  # positions of the records under attack, (n_targets,)
-    secrets: Array  # true values, (n_targets,) or (n_targets, d)
-    imputed: float = np.nan  # success of imputation with the secrets of the data
-    # Columns that determine the secret, and those that it determines, with how well.
-    related: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SecretSubject(Trained, Known):
-    """A model as it is trained, what is secret of its records, and what is known of it."""
+class SecretGame(LeveledGame, TabledGame, Trained):
+    """A game that guesses values, or estimates numbers, from releases with noise of every level."""
 
     public: PublicModel
+    values: Array = np.empty(0)  # candidate values, (n_values,)
     # Fisher information loss at unit noise, (n_targets,): NaN where it is not known, and where the
     # covariance of the noise follows the data: there it is no multiple of the noise, see `eta`.
     unit_eta: FloatArray
+    information: ShapedInformation | None = None  # where the covariance follows the data
     goal: Any = None  # what makes the noise scale a function of the records
     uncounted: str = ""  # why no bound counts what it tells
-
-    @staticmethod
-    def trained(task: Task) -> tuple[Any, dict[str, Any]]:
-        """Fit the model without noise, and return it beside what a subject holds of that."""
-        public = PublicModel.of(task.estimator, task.table, task.y, any_covariance=True)
-        X = public.transform(task.table)
-        weights = weight_argument(public.template, task.sample_weight)
-        fitted = clone(public.template).fit(X, task.y, **weights)
-        return fitted, {
-            "model": last_step(task.estimator),
-            "public": public,
-            "X": X,
-            "y": task.y,
-            "weights": task.sample_weight,
-            "goal": goal_of(task.estimator, task.noise_scales),
-        }
-
-    def eta(self, noise_scale: float) -> FloatArray:
-        """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
-        return over_noise(self.unit_eta, noise_scale)
-
-
-class SecretGame(LeveledGame, TabledGame):
-    """A game that guesses values, or estimates numbers, from releases with noise of every level."""
-
     _seconds = 0.0  # of one core, that all bounds at one noise scale take
 
     @staticmethod
@@ -409,57 +353,85 @@ class SecretGame(LeveledGame, TabledGame):
         """True if no bound takes an integral, as these would take too long and nobody named any."""
         return bool(self.task.bounds == "all" and self._seconds > _BUDGET)
 
-    def __init__(
-        self, task: Task, subject: SecretSubject, known: Sequence[str], default: Sequence[str]
-    ) -> None:
-        super().__init__(task)
-        self._chosen = self._choose(task, known, default)
-        equal = not subject.noise.reads_data
-        bounds = check_bounds(task.bounds, equal_noise=equal, seconds=self._seconds)
-        weights = weight_argument(subject.model, subject.weights, task.persons)
-        known_fit = (subject.model, subject.X, subject.y, weights)
-        scales = noise_levels(task.noise_scales, *known_fit)
-        n_releases = int(task.n_releases)
-        # Games of each target with drawn secrets, where each takes a fit.
-        most = -(-_FITTED_GAMES // len(subject.targets))
-        n_fitted = min(n_releases, most) if task.fitted and task.drawn else 0
-        self.design = self._designed(
-            subject,
-            scales,
-            bounds=() if self.estimates or subject.uncounted else bounds,
-            n_releases=n_releases,
-            n_fitted=n_fitted,
-            etas={scale: subject.eta(scale) for scale in scales},
-        )
+    def _train(self) -> Any:
+        """Fit the model without noise, set what is known of that, and return it."""
+        task = self.task
+        self.public = PublicModel.of(task.estimator, task.table, task.y, any_covariance=True)
+        self.model, self.y = last_step(task.estimator), task.y
+        self.X = self.public.transform(task.table)
+        self.weights, self.goal = task.sample_weight, goal_of(task.estimator, task.noise_scales)
+        template = self.public.template
+        weights = weight_argument(template, task.sample_weight)
+        return clone(template).fit(self.X, task.y, **weights)
 
-    def drawn(self, targets: IntArray, generator: np.random.Generator) -> tuple[int, Array, Array]:
+    def _set_up(self, known: Sequence[str], default: Sequence[str]) -> None:
+        """Choose attacks, levels and bounds, once all is known that a release tells."""
+        task = self.task
+        self._chosen = self._choose(task, known, default)
+        equal = not self.noise.reads_data
+        bounds = check_bounds(task.bounds, equal_noise=equal, seconds=self._seconds)
+        self.bounds = () if self.estimates or self.uncounted else bounds
+        weights = weight_argument(self.model, self.weights, task.persons)
+        self._plan(noise_levels(task.noise_scales, self.model, self.X, self.y, weights))
+        # Games of each target with drawn secrets, where each takes a fit.
+        most = -(-_FITTED_GAMES // len(self.targets))
+        self.n_fitted = min(self.n_releases, most) if task.fitted and self.drawn else 0
+        self.etas = {scale: self.eta(scale) for scale in self.noise_scales}
+
+    def eta(self, noise_scale: float) -> FloatArray:
+        """Fisher information loss at a noise scale, of shape (n_targets,); NaN if not known."""
+        if self.information is not None:
+            return self.information.loss(noise_scale)
+        return over_noise(self.unit_eta, noise_scale)
+
+    def draw(self, targets: IntArray, generator: np.random.Generator) -> tuple[int, Array, Array]:
         """Draw secrets of targets: their column, what the games know of each, and its value."""
         raise NotImplementedError
 
     def prepare(self, entropy: list[int]) -> None:
-        subject, task = self.subject, self.task
-        self._entropy = entropy
+        task, scales, self._entropy = self.task, self.noise_scales, entropy
         for name, attack in self._chosen.items():
-            _check_covariance(name, attack, subject)
+            self._check_covariance(name, attack)
         self.attacks = {name: self._fitted(name) for name in self._chosen}
-        scales = self.design.noise_scales
-        self._noise, self._checks = noise_of_levels(subject, scales, entropy, task.n_jobs)
+        self._noise, self._checks = noise_of_levels(self, scales, entropy, task.n_jobs)
         if task.fitted:
             positive = [(k, scale) for k, scale in enumerate(scales) if scale > 0.0]
             self._fits = {scale: self._fit_games(k, scale) for k, scale in positive}
         test = reference_records(task.X_test, task.y_test)
-        self._measure(None if test is None else (subject.public.transform(test[0]), test[1]))
+        self._measure(None if test is None else (self.public.transform(test[0]), test[1]))
+
+    def _check_covariance(self, name: str, attack: Any) -> None:
+        """Refuse an attack that supposes noise of another covariance than the games have."""
+        estimator = getattr(attack, "estimator", None)  # a name has none
+        asking = (BlackBoxAttributeInference, CombinedAttributeInference)
+        if estimator is None or isinstance(attack, asking):  # predictions only
+            return
+        p, own = len(self.noiseless), self.noise
+        supposed = NoiseShape.of(getattr(last_step(estimator), "noise_covariance", "isotropic"), p)
+        if supposed.reads_data or own.reads_data:
+            # A function of the data: the matrices differ wherever the attack makes a hypothesis.
+            same = supposed.name == own.name
+        else:
+            supposed_matrix, matrix = (
+                np.eye(p) if shape.matrix is None else shape.matrix for shape in (supposed, own)
+            )
+            same = np.allclose(supposed_matrix, matrix)
+        if not same:
+            raise AttackNotApplicableError(
+                f"The attack {name!r} supposes noise of another covariance than that of the "
+                "estimator under audit. Give its estimator the same `noise_covariance`."
+            )
 
     def _fit_games(self, k: int, scale: float) -> FittedReleases:
         """Fit and release once for each game of a noise level, on the records of that game."""
-        subject, task, n_games = self.subject, self.task, self.task.n_releases
+        task, n_games, drawn = self.task, self.n_releases, self.drawn
         noise, secret = self.seed(k, FITS).spawn(2)
-        table, y, whole, public = task.table, task.y, task.refit_preprocessing, subject.public
-        same = (table, y) if whole else (subject.X, subject.y)
-        targets, secrets, drawn = np.empty(0, dtype=np.intp), np.empty(0), task.drawn
+        table, y, whole, public = task.table, task.y, task.refit_preprocessing, self.public
+        same = (table, y) if whole else (self.X, self.y)
+        targets, secrets = np.empty(0, dtype=np.intp), np.empty(0)
         if drawn:
-            targets = np.tile(np.arange(len(subject.targets)), self.design.n_fitted)
-            index, secrets, values = self.drawn(targets, np.random.default_rng(secret))
+            targets = np.tile(np.arange(len(self.targets)), self.n_fitted)
+            index, secrets, values = self.draw(targets, np.random.default_rng(secret))
             members = np.split(task.attacked.rows, task.attacked.starts[1:-1])
             n_games = len(targets)
 
@@ -475,7 +447,7 @@ class SecretGame(LeveledGame, TabledGame):
             changed = with_attribute(table, index, column)
             return (changed if whole else public.transform(changed)), y
 
-        parameters = subject.fitted_releases(
+        parameters = self.fitted_releases(
             f"fits at noise scale {scale:g}",
             scale,
             noise.generate_state(n_games).astype(np.int64),
@@ -487,32 +459,29 @@ class SecretGame(LeveledGame, TabledGame):
 
     def _measure(self, where: tuple[Any, Array] | None) -> None:
         """Set what utility is measured by: on some records, or else on those trained on."""
-        subject = self.subject
-        X, y = where or (subject.X, subject.y)
-        labels = subject.y
-        if is_classifier(subject.model):
+        X, y = where or (self.X, self.y)
+        labels = self.y
+        if is_classifier(self.model):
             # Classes by number: strings take long to compare.
             _, codes = np.unique(np.concatenate([labels, y]), return_inverse=True)
             labels, y = codes[: len(labels)], codes[len(labels) :]
-        shell = Shell.fit(subject.public, subject.X, labels, subject.weights)
-        self.released, self.trained_on = (shell, subject.noiseless, (X, y)), labels
+        shell = Shell.fit(self.public, self.X, labels, self.weights)
+        self.released, self.trained_on = (shell, self.noiseless, (X, y)), labels
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
-        subject = self.subject
         # Columns of lower bounds on errors.
-        with_prior = () if self.design.prior_variance is None else ("bayes_mse", "van_trees")
-        bounds = (*with_prior, "cramer_rao")
+        with_prior = () if self.prior_variance is None else ("bayes_mse", "van_trees")
         return Facts(
             **self.shared_facts(outcomes),
-            values=getattr(subject, "values", np.empty(0)).tolist(),
-            bounds=bounds if self.estimates else self.design.bounds,
+            values=self.values.tolist(),
+            bounds=(*with_prior, "cramer_rao") if self.estimates else self.bounds,
             noiseless_utility=self.noiseless_utility(outcomes),
-            noise_covariance=subject.noise.name,
-            has_noise=adds_noise(subject.model),
-            scale=scale_sentence(subject.goal, subject.uncounted, self.task.estimator),
-            uncounted=subject.uncounted,
+            noise_covariance=self.noise.name,
+            has_noise=adds_noise(self.model),
+            scale=scale_sentence(self.goal, self.uncounted, self.task.estimator),
+            uncounted=self.uncounted,
             releases="fitted" if self._fits else "simulated",
-            n_fitted=self.design.n_fitted,
+            n_fitted=self.n_fitted,
         )
 
 
@@ -533,29 +502,6 @@ def uses_more(attack: Any, task: Task) -> bool:
     own = getattr(attack, "prior", None)
     asks = _is(attack, BlackBoxAttributeInference)
     return not task.drawn and (asks or (isinstance(own, str) and own == "conditional"))
-
-
-def _check_covariance(name: str, attack: Any, subject: SecretSubject) -> None:
-    """Refuse an attack that supposes noise of another covariance than the games have."""
-    estimator = getattr(attack, "estimator", None)  # a name has none
-    asking = (BlackBoxAttributeInference, CombinedAttributeInference)
-    if estimator is None or isinstance(attack, asking):  # predictions only
-        return
-    p, own = len(subject.noiseless), subject.noise
-    supposed = NoiseShape.of(getattr(last_step(estimator), "noise_covariance", "isotropic"), p)
-    if supposed.reads_data or own.reads_data:
-        # A function of the data: the matrices differ wherever the attack makes a hypothesis.
-        same = supposed.name == own.name
-    else:
-        supposed_matrix, matrix = (
-            np.eye(p) if shape.matrix is None else shape.matrix for shape in (supposed, own)
-        )
-        same = np.allclose(supposed_matrix, matrix)
-    if not same:
-        raise AttackNotApplicableError(
-            f"The attack {name!r} supposes noise of another covariance than that of the estimator "
-            "under audit. Give its estimator the same `noise_covariance`."
-        )
 
 
 def unit_state(fitted: Any, noise: NoiseShape | None = None) -> FitState:
@@ -579,12 +525,12 @@ _FEWEST, _MOST = 30, 1000
 _SEEN = 8
 
 
-def value_distances(subject: SecretSubject, state: FitState, table: Any) -> dict[str, FloatArray]:
+def value_distances(game: SecretGame, state: FitState) -> dict[str, FloatArray]:
     """Largest distance at unit noise between two values of each column of few, (n_targets,).
 
     Infinite where a value leaves the model without a minimizer.
     """
-    targets, public, found = subject.targets, subject.public, {}
+    targets, public, table, found = game.targets, game.public, game.task.table, {}
 
     def encoded(rows: IntArray, columns: list[int], first: IntArray) -> list[Any]:
         changed = take_rows(table, np.tile(rows, len(first)))
@@ -599,10 +545,10 @@ def value_distances(subject: SecretSubject, state: FitState, table: Any) -> dict
         # Rare categories, say, may be the same to the model.
         first = first[np.unique(some, axis=0, return_index=True)[1]]
         largest = np.zeros(len(targets))
-        for part in row_blocks(len(targets), len(first) * len(subject.noiseless)):
+        for part in row_blocks(len(targets), len(first) * len(game.noiseless)):
             rows = encoded(targets[part], columns, first)
             points = closed_form_encodings(state, targets[part], rows, reached=False)
-            largest[part] = largest_distances(subject.noise.whitened(points))
+            largest[part] = largest_distances(game.noise.whitened(points))
         found[name] = np.nan_to_num(largest, nan=np.inf, posinf=np.inf)
     return found
 
@@ -614,20 +560,21 @@ class RecordsGame(SecretGame):
     estimates = True
 
     def __init__(self, task: Task, entropy: list[int]) -> None:
+        super().__init__(task)
         if task.drawn:
             raise ValueError(
                 "`secrets='drawn'` redraws one of a few values from its prior; whole records have "
                 "no prior. Name an `attribute`, or pass `secrets='actual'`."
             )
-        fitted, trained = SecretSubject.trained(task)
-        public, goal = trained["public"], trained["goal"]
-        if not public.has_closed_form:
+        fitted = self._train()
+        if not self.public.has_closed_form:
             raise AttackNotApplicableError(
                 "Without `attribute`, whole records are reconstructed from the training objective, "
                 f"which is not known for {type(last_step(fitted)).__name__}. Pass a private "
                 "estimator of skleak.linear_model, or name an `attribute`."
             )
-        noise = audited_shape(public, fitted, None)
+        self.noiseless = model_parameters(fitted)
+        self.noise = noise = audited_shape(self.public, fitted, None)
         # What is fitted has no noise, of any shape.
         self._state = state = unit_state(fitted, noise)
         if isinstance(state.objective, MultinomialObjective):
@@ -636,9 +583,10 @@ class RecordsGame(SecretGame):
                 "for two. Name an `attribute`, or make the target binary."
             )
         # What weights, or noise, that follow the data tell is not bounded.
-        bounded = state.balanced is None and not state.noise.reads_data and goal is None
-        targets = self._attacked(task, bounded, seed_of(entropy, 0, RECORDS))
+        bounded = state.balanced is None and not noise.reads_data and self.goal is None
+        self.targets = targets = self._attacked(task, bounded, seed_of(entropy, 0, RECORDS))
         X, y = dense_table(state.objective.X), state.objective.y
+        self.secrets = X[targets]
         # Of attackers who are not unbiased.
         self._normal = NormalPrior.of(task.prior, X, y, targets) if bounded else None
         mean = (X.sum(axis=0) - X[targets]) / (len(X) - 1)
@@ -647,23 +595,14 @@ class RecordsGame(SecretGame):
         sizes = np.append(X.std(axis=0), y.std())
         self._units = np.where(sizes > 0.0, sizes, 1.0)
         units = self._units[:-1]
-        prior_score = (((mean - X[targets]) / units) ** 2).mean(axis=1)
-        spread = float(((sizes[:-1] / units) ** 2).mean())
-        self.subject = SecretSubject(
-            **trained,
-            noiseless=model_parameters(fitted),
-            noise=noise,
-            hypotheses=Hypotheses.near(state.factor.coefficients[None]),
-            targets=targets,
-            secrets=X[targets],
-            unit_eta=leakage_model(state).record_loss(state.training.take(targets)),
-            baseline=determination(prior_score, spread),
-            prior_score=prior_score,
-            spread=spread,
-            prior_variance=None if self._normal is None else self._normal.variance(units),
-            uncounted="" if goal is None else UNCOUNTED_NUMBERS,
-        )
-        super().__init__(task, self.subject, ("informed",), ("informed",))
+        self.prior_score = (((mean - X[targets]) / units) ** 2).mean(axis=1)
+        self.spread = float(((sizes[:-1] / units) ** 2).mean())
+        self.baseline = determination(self.prior_score, self.spread)
+        self.prior_variance = None if self._normal is None else self._normal.variance(units)
+        self.hypotheses = Hypotheses.near(state.factor.coefficients[None])
+        self.unit_eta = leakage_model(state).record_loss(state.training.take(targets))
+        self.uncounted = "" if self.goal is None else UNCOUNTED_NUMBERS
+        self._set_up(("informed",), ("informed",))
 
     def _attacked(self, task: Task, bounded: bool, seed: np.random.SeedSequence) -> IntArray:
         """Positions of the records under attack: of many a random sample, where none are named."""
@@ -684,9 +623,9 @@ class RecordsGame(SecretGame):
         super().prepare(entropy)
         self._bounds: RecordBounds | None = None
         if self._normal is not None:
-            known = self._state, self.subject.targets, self._normal
+            known = self._state, self.targets, self._normal
             self._bounds = RecordBounds(*known, seed_of(entropy, 0, SAMPLE), self._units[:-1])
-            self._distances = value_distances(self.subject, self._state, self.task.table)
+            self._distances = value_distances(self, self._state)
 
     def exposures(self, noise: float) -> FloatArray | None:
         """Return the share of the variance of a column, or combination of columns, that is removed.
@@ -712,7 +651,7 @@ class RecordsGame(SecretGame):
 
     def _names(self) -> list[str]:
         """Return the names of the columns as the model sees them."""
-        names, preprocessing = self._state.feature_names, self.subject.public.preprocessing
+        names, preprocessing = self._state.feature_names, self.public.preprocessing
         if names is None and hasattr(preprocessing, "get_feature_names_out"):
             with suppress(AttributeError, ValueError):  # of a step that has none
                 names = preprocessing.get_feature_names_out()
@@ -720,25 +659,24 @@ class RecordsGame(SecretGame):
 
     def made(self, name: str) -> Any:
         """Return the attack of ours, which is not fitted."""
-        return InformedReconstruction(self.task.estimator, records=self.subject.targets)
+        return InformedReconstruction(self.task.estimator, records=self.targets)
 
     def games(
         self, scale: float, noise: FloatArray | FittedReleases, seed: np.random.SeedSequence
     ) -> Mapping[str, Cell]:
         """Return the cells of one noise level, all attacks."""
-        subject = self.subject
-        rest = subject.spread, Level(noise, scale, self.design.n_releases, seed)
+        rest = self.spread, Level(noise, scale, self.n_releases, seed)
         cells: dict[str, Cell] = {}
         if self._bounds is not None:
             cells["bounds"] = (RecordBounds.outcome, (self._bounds, scale))
         for name, attack in self.attacks.items():
-            truth, state, adds = subject.secrets, self._state, self._adds_target(attack)
+            truth, state, adds = self.secrets, self._state, self._adds_target(attack)
             if adds:
-                truth = np.column_stack([truth, state.objective.y[subject.targets]])
+                truth = np.column_stack([truth, state.objective.y[self.targets]])
             units = self._units[: truth.shape[1]]
             # Of unbiased attacks at unit noise.
-            bound = record_mse(state, subject.targets, private_target=adds, units=units)
-            known = (attack, subject.noiseless, truth, bound * scale**2)
+            bound = record_mse(state, self.targets, private_target=adds, units=units)
+            known = (attack, self.noiseless, truth, bound * scale**2)
             cells[name] = (play_errors, (*known, *rest, units, not adds))
         return cells
 
@@ -749,5 +687,5 @@ class RecordsGame(SecretGame):
 
     def _adds_target(self, attack: Any) -> bool:
         """Return True if an attack reconstructs the target of the model too."""
-        d = self.subject.secrets.shape[1]
+        d = self.secrets.shape[1]
         return bool(getattr(attack, "n_reconstructed_", d) > d)

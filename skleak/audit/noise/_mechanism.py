@@ -120,7 +120,7 @@ def level_table(model: Any, checks: Sequence[NoiseCheck]) -> pd.DataFrame:
     return table
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Trained:
     """A model as an audit trains it, with its noise. Confidential."""
 

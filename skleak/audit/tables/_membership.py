@@ -7,6 +7,7 @@ from them looks at the memberships of the release under attack.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from skleak.audit.tables._rates import (
     ROUND_OFF,
     TPR,
     UNKNOWN,
-    MembershipDesign,
+    Design,
     Outcome,
     Played,
     bounded_columns,
@@ -330,61 +331,78 @@ class _Guessed(NamedTuple):
     extra: float  # variance of the mean share beyond the spread among releases
 
 
-def membership_results(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-    """One row for each noise level and attack, from what is finished."""
-    rows, level = [], _drawn_level if design.drawn else _actual_level
-    for k, noise in enumerate(design.noise_scales if cells else ()):
-        bounds, limits, gap, utility, distances, attacks = level(design, cells, k)
-        best = {f"bayes_{at}": best_rate(distances, rate) for at, rate in TPR.items()}
-        for name, (played, found, above) in attacks.items():
-            row = {
-                "noise_scale": noise,
-                "attack": name,
-                **success_columns(played.shown, design.baseline),
-                **{rate: found[rate] for rate in _FIRST},
-                **ends("gap", gap),
-                "lower_bound": surely_reached(gap, design.prior),
-                **judged_columns(design, played, bounds, limits, utility),
-                **above,
-                **{rate: found[rate] for rate in RATES[len(_FIRST) :]},
-                **best,
-            }
-            rows.append(row)
-    return pd.DataFrame(rows)
+@dataclass(kw_only=True, eq=False)
+class MembershipDesign(Design):
+    """A game about who was trained on."""
 
+    rules: Mapping[str, str]  # by name of an attack, how it guesses
+    prior: float  # probability of membership
+    max_advantage: float  # that is tolerated of a record
+    parts: Mapping[str, Array]  # by kind of group, that of each target, (n_targets,); None for none
+    classifies: bool = True  # whether labels are predicted
+    # Known of drawn records alone: success that differential privacy allows at each level, and how
+    # far the parameters with and without each target are apart, (n_targets,).
+    dp: tuple[float, ...] = ()
+    distances: FloatArray
 
-def membership_records(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-    """One row for each noise level and candidate."""
-    columns = _drawn_records if design.drawn else _actual_records
-    return record_table(design, lambda k: columns(design, cells, k), design.baseline)
+    @property
+    def baseline(self) -> float:
+        """Success of the prior alone."""
+        return max(self.prior, 1.0 - self.prior)
 
-
-def membership_groups(design: MembershipDesign, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-    """One row for each noise level, attack and group, with p-values that are corrected for all."""
-    done = {} if design.drawn else _finished(design, cells)
-    groups = [
-        (kind, group, places)
-        for kind, labels in design.parts.items()
-        for group, places in pd.Series(labels).groupby(labels).indices.items()
-    ]
-    rows = []
-    for k, noise in enumerate(design.noise_scales if done and groups else ()):
-        for name, each in _played(design, done, k).items():
-            for kind, group, places in groups:
-                right = each.right[:, places]
-                n_games = int(np.sum(~np.isnan(right)))
-                found = share_interval(_mean(right, 1), n_games, design.confidence_level)
-                row = {"noise_scale": noise, "attack": name, "kind": kind, "group": group}
-                row |= {"n_records": right.shape[1], "n_games": n_games}
-                row["n_right"] = int(np.nansum(right))
-                row |= ends("success", found) | {"baseline": design.baseline}
-                row["p_value"] = group_p_value(right, design.baseline, extra_variance=each.extra)
+    def attack_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and attack, from what is finished."""
+        rows, level = [], _drawn_level if self.drawn else _actual_level
+        for k, noise in enumerate(self.noise_scales if cells else ()):
+            bounds, limits, gap, utility, distances, attacks = level(self, cells, k)
+            best = {f"bayes_{at}": best_rate(distances, rate) for at, rate in TPR.items()}
+            for name, (played, found, above) in attacks.items():
+                row = {
+                    "noise_scale": noise,
+                    "attack": name,
+                    **success_columns(played.shown, self.baseline),
+                    **{rate: found[rate] for rate in _FIRST},
+                    **ends("gap", gap),
+                    "lower_bound": surely_reached(gap, self.prior),
+                    **judged_columns(self, played, bounds, limits, utility),
+                    **above,
+                    **{rate: found[rate] for rate in RATES[len(_FIRST) :]},
+                    **best,
+                }
                 rows.append(row)
-    table = pd.DataFrame(rows)
-    if len(table):
-        corrected = table.groupby("kind")["p_value"].transform(multiplicity_correction)
-        table["p_value"] = np.minimum(corrected * table["kind"].nunique(), 1.0)
-    return table
+        return pd.DataFrame(rows)
+
+    def record_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and candidate."""
+        columns = _drawn_records if self.drawn else _actual_records
+        return record_table(self, lambda k: columns(self, cells, k), self.baseline)
+
+    def groups(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level, attack and group, with p-values corrected for all."""
+        done = {} if self.drawn else _finished(self, cells)
+        groups = [
+            (kind, group, places)
+            for kind, labels in self.parts.items()
+            for group, places in pd.Series(labels).groupby(labels).indices.items()
+        ]
+        rows = []
+        for k, noise in enumerate(self.noise_scales if done and groups else ()):
+            for name, each in _played(self, done, k).items():
+                for kind, group, places in groups:
+                    right = each.right[:, places]
+                    n_games = int(np.sum(~np.isnan(right)))
+                    found = share_interval(_mean(right, 1), n_games, self.confidence_level)
+                    row = {"noise_scale": noise, "attack": name, "kind": kind, "group": group}
+                    row |= {"n_records": right.shape[1], "n_games": n_games}
+                    row["n_right"] = int(np.nansum(right))
+                    row |= ends("success", found) | {"baseline": self.baseline}
+                    row["p_value"] = group_p_value(right, self.baseline, extra_variance=each.extra)
+                    rows.append(row)
+        table = pd.DataFrame(rows)
+        if len(table):
+            corrected = table.groupby("kind")["p_value"].transform(multiplicity_correction)
+            table["p_value"] = np.minimum(corrected * table["kind"].nunique(), 1.0)
+        return table
 
 
 def surely_reached(gap: Interval, prior: float) -> float:
@@ -475,7 +493,7 @@ def _played(design: MembershipDesign, done: Mapping[str, Array], k: int) -> dict
     """Answers of every attack."""
     member, attacked = done["member"], done["attacked"]
     played, residuals = {}, not design.classifies
-    for j, (name, rule) in enumerate(design.attacks.items()):
+    for j, (name, rule) in enumerate(design.rules.items()):
         scores, guesses, pseudo = done["scores"][:, j, k], done["guesses"][:, j, k], np.empty(0)
         if rule == "likelihood_ratio":
             scores = likelihood_ratios(scores, member, design.prior, residuals=residuals)

@@ -4,7 +4,7 @@ What all games share comes first, then the tables of a secret of every record.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -133,12 +133,12 @@ def release_key(release: int) -> str:
     return f"release {release}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Design:
     """Plan of any game: who is attacked, by what, at which levels."""
 
     targets: Any  # positions of the records under attack, (n_targets,)
-    attacks: Any  # names of the attacks, in the order of the tables
+    attacks: Any  # by name, or names, in the order of the tables
     noise_scales: tuple[float, ...]  # ascending
     bounds: tuple[str, ...]  # columns of bounds
     n_releases: int  # or games of each target
@@ -157,11 +157,24 @@ class Design:
         """Games of each target, where each plays its own."""
         return self.n_fitted or self.n_releases
 
+    def attack_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and attack whose cell is finished."""
+        raise NotImplementedError
 
-@dataclass(frozen=True, kw_only=True)
-class KnownSecret:
-    """Knowledge of a secret of every record, whatever is released."""
+    def record_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and record under attack."""
+        raise NotImplementedError
 
+    def groups(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level, attack and group of records."""
+        return pd.DataFrame()
+
+
+@dataclass(kw_only=True, eq=False)
+class SecretDesign(Design):
+    """A game about a secret of every record: a column of it, or all."""
+
+    etas: Mapping[float, FloatArray]  # Fisher information losses by noise level, (n_targets,)
     # Largest prior probability, or squared error of the mean of the others, (n_targets,).
     prior_score: FloatArray
     baseline: float = np.nan  # success of the prior
@@ -170,20 +183,11 @@ class KnownSecret:
     rare: Any = None  # value, rare or named, whose carriers are counted at few false alarms, if any
     # Variance of the prior of every number, (n_targets,); None where there is no prior of one.
     prior_variance: FloatArray | None = None
+    estimates: bool = False  # numbers, whose errors are measured
 
-
-@dataclass(frozen=True, kw_only=True)
-class SecretDesign(Design, KnownSecret):
-    """A game about a secret of every record: a column of it, or all."""
-
-    etas: Mapping[float, FloatArray]  # Fisher information losses by noise level, (n_targets,)
-
-    def results(self, cells: Mapping[str, Outcome], *, numbers: bool = False) -> pd.DataFrame:
-        """One row for each noise level and attack whose cell is finished.
-
-        Of guessed values, or of estimated `numbers`.
-        """
-        rows, row = [], _error_row if numbers else _success_row
+    def attack_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and attack whose cell is finished."""
+        rows, row = [], _error_row if self.estimates else _success_row
         for noise in self.noise_scales:
             bounds = cells.get(cell_key(noise, "bounds"))
             utility = mean_utility(cells, noise)
@@ -200,13 +204,13 @@ class SecretDesign(Design, KnownSecret):
                 rows.append(found)
         return pd.DataFrame(rows)
 
-    def records(self, cells: Mapping[str, Outcome], *, numbers: bool = False) -> pd.DataFrame:
-        """One row for each noise level and target, of guessed values or of estimated `numbers`."""
+    def record_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and target."""
 
         def columns(k: int) -> dict[str, FloatArray]:
             noise = self.noise_scales[k]
             own = {"eta": self.etas[noise]}
-            if not numbers:
+            if not self.estimates:
                 return own | bounded_columns(self, cells, noise)
             outcomes = {name: cells[cell_key(noise, name)] for name in self.attacks}
             own["cramer_rao"] = next(iter(outcomes.values()))["bound"]
@@ -215,27 +219,6 @@ class SecretDesign(Design, KnownSecret):
             return own | number_record_columns(self, cells.get(cell_key(noise, "bounds")))
 
         return record_table(self, columns, self.prior_score)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MembershipDesign(Design):
-    """A game about who was trained on; `attacks` tells by name how each guesses."""
-
-    attacks: Mapping[str, str]
-    prior: float  # probability of membership
-    max_advantage: float  # that is tolerated of a record
-    # Of kinds of groups, the label of the group of each target, (n_targets,); None for none.
-    parts: Mapping[str, Array] = field(default_factory=dict)
-    classifies: bool = True  # whether labels are predicted
-    # Known of drawn records alone: success that differential privacy allows at each level, and how
-    # far the parameters with and without each target are apart, (n_targets,).
-    dp: tuple[float, ...] = ()
-    distances: FloatArray = field(default_factory=lambda: np.empty(0))
-
-    @property
-    def baseline(self) -> float:
-        """Success of the prior alone."""
-        return max(self.prior, 1.0 - self.prior)
 
 
 def success_verdict(low: float, high: float, limit: float, n_secrets: int, level: float) -> str:

@@ -6,11 +6,13 @@ matrix of rank one; where the loss is not quadratic, further steps on the exact 
 """
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
@@ -23,11 +25,12 @@ from skleak.adversary.hypotheses import (
     noiseless,
     weight_argument,
 )
-from skleak.adversary.knowledge import take_rows
+from skleak.adversary.knowledge import column_names, raw_column, take_rows
 from skleak.adversary.membership import PairTest, record_scores, removal_obstacle
 from skleak.adversary.models import Shell
+from skleak.adversary.records import Records, row_codes
 from skleak.attacks import MembershipInference
-from skleak.audit.games._game import Task, fit_copy, own_copy
+from skleak.audit.games._game import RESERVED, Facts, Game, Task, fit_copy, own_copy
 from skleak.audit.games._levels import (
     CALIBRATED,
     PublishedScale,
@@ -39,22 +42,34 @@ from skleak.audit.games._levels import (
     quick,
     reference_records,
     refuse_noise,
+    scale_sentence,
     seed_of,
     with_public_size,
 )
-from skleak.audit.noise._mechanism import Trained, handed_out, shape_of_fit
-from skleak.audit.tables._membership import FEWEST_FOR_LAWS, FEWEST_RELEASES
+from skleak.audit.games._secret import check_bounds
+from skleak.audit.noise._mechanism import Trained, handed_out, noise_of_levels, shape_of_fit
+from skleak.audit.tables._membership import FEWEST_FOR_LAWS, FEWEST_RELEASES, MembershipDesign
+from skleak.audit.tables._rates import Outcome
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.removal import addition_steps, removal_steps
 from skleak.influence.state import NoiseShape
 from skleak.mechanisms import NoiseGoal
 from skleak.mechanisms.calibration import ladder_rung
 from skleak.metrics.scores import record_losses
+from skleak.metrics.verdicts import simultaneous_confidence_level
+from skleak.plotting.labels import BOUNDS
 from skleak.report.guarantee import Promises, output_perturbation_guarantee
+from skleak.report.rendering import sentences
 from skleak.solvers import Objective, SingularHessianError, minimize
 from skleak.utils._arguments import seeded
 from skleak.utils._geometry import pair_success
-from skleak.utils._records import Persons
+from skleak.utils._records import (
+    Persons,
+    checked_labels,
+    flat_labels,
+    resolve_features,
+    row_labels,
+)
 from skleak.utils._sklearn_compat import outer_stacklevel
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
@@ -80,9 +95,13 @@ _UNDEFINED = (
 )
 
 
-class MembershipSubject:
-    """Candidates, how models are trained on some of them, and what is known. Confidential."""
+class MembershipGame(Game, MembershipDesign):
+    """Tell who was trained on: candidates, how models are trained, what is known. Confidential."""
 
+    kind = "membership"
+    _about, _arguments = " on membership", "X, y, X_reference, y_reference"
+    _reserved = (*RESERVED, "gap")
+    attacks: dict[str, Any]
     # Of a private model: how it is trained on all records, and where there is an exact test its
     # state without noise, and what releases are put into.
     known: Trained | None = None
@@ -94,8 +113,28 @@ class MembershipSubject:
     scale: PublishedScale | None = None
     uncounted = ""
     two_classes = False  # True if nothing can be trained on a single class
+    _noise: Mapping[float, FloatArray]  # by noise level, (p,) or (p, p)
 
     def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._learn(task)
+        chosen = self._choose(task, ATTACKS, self.default_attacks(task))
+        self.rules, self.attacks = self.attack_rules(chosen, task)
+        self.noise_scales, self.bounds = self.levels(task.noise_scales), _asked(task.bounds)
+        if not task.drawn:
+            self.bound(asked="dp" in self.bounds and task.bounds != "all")
+            self.bounds = tuple(name for name in self.bounds if name in ("dp", "bayes"))
+        # A guarantee is about one row, and supposes that the noise scale is public.
+        if task.persons is not None or self.goal is not None:
+            kept = (name for name in self.bounds if name != "dp" and not self.uncounted)
+            self.bounds = tuple(kept)
+        n_verdicts = len(self.rules) * len(self.noise_scales)
+        self.max_advantage = float(task.max_advantage)
+        self.parts = {} if task.drawn else self._parts(task)
+        self.verdict_level = simultaneous_confidence_level(self.confidence_level, n_verdicts)
+
+    def _learn(self, task: Task) -> None:
+        """Learn who the candidates are, and how models are trained."""
         # Trained anew in each game, unfitted and without a ledger: the last step of a pipeline, or
         # all of it where the preprocessing is refitted. The fitted steps before it are public.
         self.trained, self.preprocessing, self.X = task.estimator, None, task.table
@@ -147,12 +186,52 @@ class MembershipSubject:
         # Expected number of members, records that always are, and candidates.
         self.sizes = len(self.others) + self.prior * n_attacked, len(self.others), n_attacked
         # Of private SGD: what bounds attacks, and success that none exceeds, by noise level.
-        self.bounds: SGDBounds | None = None
+        self.sgd: SGDBounds | None = None
         self.allowed: dict[float, float] = {}
         weights = self.weight_argument()  # raises where they cannot be told
         if self.has_noise and hasattr(self.trained, "_confidential_state"):
             self._learn_noise(weights)
         self._learn_scale(task)
+
+    def prepare(self, entropy: list[int]) -> None:
+        """Check the noise, and fit the attacks that one fit serves in all releases."""
+        self._entropy, self._noise = entropy, {}
+        if self.drawn or self.reference is not None:
+            self.attacks = self.fitted(self.attacks, self.reference)
+        if self.known is not None:
+            given = self.known, self.noise_scales, entropy, self.task.n_jobs
+            self._noise, self._checks = noise_of_levels(*given)
+
+    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        reference = utility = "test records"
+        if self.reference is None:
+            reference = "none" if self.drawn else "held out"
+            utility = "training records" if self.drawn else "held-out candidates"
+        noisy = self.has_noise and self.noise_scales[-1] > 0.0
+        unchecked = {"noisy": noisy, "known": self.known is not None}
+        unchecked |= {name: getattr(self, name) for name in ("private_sgd", "obstacle")}
+        return Facts(
+            **self.shared_facts(outcomes),
+            prior=f"{self.prior:g}",
+            values=[],
+            bounds=self.bounds,
+            utility_data=utility,
+            noiseless_utility=self.noiseless_utility(outcomes),
+            noise_covariance=self.noise.name,
+            membership_prior=self.prior,
+            reference=reference,
+            n_reference=0 if reference == "none" else self.n_reference,
+            n_always=len(self.others),  # records that are in every training set
+            gap_loss="zero_one" if self.classifies else "clipped_squared",
+            exact_test=self.obstacle or self.uncounted,
+            scale=scale_sentence(self.goal, self.uncounted, self.task.estimator),
+            unchecked="".join(sentences("audit_unchecked", unchecked)),
+            **{name: getattr(self, name) for name in ("has_noise", "private_sgd", "uncounted")},
+        )
+
+    @abstractmethod
+    def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
+        """Mean score of models without noise; NaN where the estimator adds none."""
 
     def weight_argument(self, rows: Any = slice(None)) -> dict[str, Any]:
         """Keywords of `fit` of what is trained, for the weights of some records."""
@@ -161,7 +240,7 @@ class MembershipSubject:
             persons = persons.among(rows)
         return weight_argument(self.trained, weights, persons)
 
-    def records(self, rows: IntArray) -> tuple[Any, Array]:
+    def data(self, rows: IntArray) -> tuple[Any, Array]:
         """Return some records as `trained` takes them, and their targets."""
         return take_rows(self.X, rows), self.y[rows]
 
@@ -169,18 +248,13 @@ class MembershipSubject:
         """Positions of all rows of some candidates, by a mask (n_targets,)."""
         return self.units.take(np.flatnonzero(which)).rows
 
-    def fitted(
-        self, rules: Mapping[str, str], attacks: Mapping[str, Any], reference: Any
-    ) -> dict[str, Any]:
-        """Return attacks, those fitted that learn from reference records.
-
-        Shapes: ``reference`` as that of the subject, or None.
-        """
+    def fitted(self, attacks: Mapping[str, Any], reference: Any) -> dict[str, Any]:
+        """Return attacks, those fitted that learn from reference records, given as `reference`."""
         (raw, X, y), rows, found = reference or (None,) * 3, self.targets, dict(attacks)
         weights = None if self.weights is None else self.weights[rows]
-        for name, rule in rules.items():
+        for name, rule in self.rules.items():
             if rule == "score":
-                found[name] = clone(attacks[name]).fit(*self.records(self.units.rows), X, y)
+                found[name] = clone(attacks[name]).fit(*self.data(self.units.rows), X, y)
             elif rule == "own":
                 own = take_rows(self.raw, rows), self.y[rows], raw, y
                 found[name] = fit_copy(attacks[name], *own, sample_weight=weights)
@@ -194,7 +268,7 @@ class MembershipSubject:
             rung = 2.0 * np.log2(float(last_step(model).noise_scale_))
             return np.full(n_targets, rung), unsaid
         if rule in _LEARNING:
-            scores = record_scores(model, *self.records(self.units.rows), None, strict=False)
+            scores = record_scores(model, *self.data(self.units.rows), None, strict=False)
             return self.by_person(scores), unsaid
         if rule == "score":
             scores = self.by_person(attack.decision_function(model))
@@ -247,7 +321,7 @@ class MembershipSubject:
         own = self.units.sums(np.eye(2)[codes[self.units.rows]])
         few = np.flatnonzero(codes == counts.argmax())[:_FEWEST]
         try:
-            clone(self.trained).fit(*self.records(few), **self.weight_argument(few))
+            clone(self.trained).fit(*self.data(few), **self.weight_argument(few))
             return  # it can be trained on a single class
         except Exception:
             self.two_classes = True
@@ -307,7 +381,7 @@ class MembershipSubject:
                 refuse_noise(model)
         return levels
 
-    def bound(self, levels: Sequence[float], asked: bool) -> None:
+    def bound(self, asked: bool) -> None:
         """Learn what no attack on private SGD exceeds; without dp-accounting only if asked for.
 
         Training sets differ in a record, and in nothing that was learned of it elsewhere: neither
@@ -317,29 +391,14 @@ class MembershipSubject:
             return
         if self._lacks_classes() and not self.two_classes:
             return
-        self.bounds = known = SGDBounds.of_members(self.trained, self.prior, *self.sizes)
+        self.sgd = known = SGDBounds.of_members(self.trained, self.prior, *self.sizes)
         try:
-            self.allowed = {each: known.membership_success(each, self.prior) for each in levels}
+            self.allowed = {
+                each: known.membership_success(each, self.prior) for each in self.noise_scales
+            }
         except ImportError:
             if asked:
                 raise
-
-    @staticmethod
-    def normalized_losses(
-        model: Any, X: Any, y: Array, classifies: bool, reference: tuple[Any, Array]
-    ) -> FloatArray:
-        """Loss of every record in [0, 1], of which a gap says what surely leaks.
-
-        Shapes: ``X``, ``y`` (n, d); returns (n,): 1 for a wrong label, else 0. Of a regressor the
-        squared error, cut at the median squared error of the reference records and divided by it: a
-        function of the record, the model and what the attacker knows anyway, as [BIL23] theorem 2
-        needs it.
-        """
-        if classifies:
-            return record_losses(model, X, y, "zero_one")
-        losses = record_losses(model, X, y, "squared")
-        usual = float(np.median(record_losses(model, *reference, "squared")))
-        return np.minimum(losses / max(usual, _SMALLEST), 1.0)
 
     def attack_rules(
         self, chosen: Mapping[str, Any], task: Task
@@ -425,6 +484,52 @@ class MembershipSubject:
         guarantee = output_perturbation_guarantee(state, promises)
         return float(pair_success(guarantee.mu if guarantee.holds else np.nan, self.prior))
 
+    def _parts(self, task: Task) -> dict[str, Array]:
+        """Group candidates by class, by a column, and with copies of the same record."""
+        targets, table = self.targets, task.table
+        parts: dict[str, Array] = {"class": self.y[targets]} if self.classifies else {}
+        n_columns, index = table.shape[1], row_labels(table)
+        if task.groups is not None:
+            names = column_names(table)
+            place = int(resolve_features(task.groups, names, n_columns, "groups")[0])
+            labels = checked_labels(raw_column(table, place), len(self.y))
+            parts["group"] = labels[targets]
+        if not self.units.is_single:
+            return parts
+        codes = pd.Series(row_codes(Records(take_rows(table, targets), self.y[targets])))
+        several = codes.duplicated(keep=False)
+        if several.any():
+            # Called by the first of them.
+            called = flat_labels(targets if index is None else index[targets].to_numpy())
+            first = codes.groupby(codes).transform("idxmin")
+            parts["copies"] = np.array(np.where(several, called.astype(object)[first], None))
+        return parts
+
+
+def normalized_losses(
+    model: Any, X: Any, y: Array, classifies: bool, reference: tuple[Any, Array]
+) -> FloatArray:
+    """Loss of every record in [0, 1], of which a gap says what surely leaks.
+
+    Shapes: ``X``, ``y`` (n, d); returns (n,): 1 for a wrong label, else 0. Of a regressor the
+    squared error, cut at the median squared error of the reference records and divided by it: a
+    function of the record, the model and what the attacker knows anyway, as [BIL23] theorem 2
+    needs it.
+    """
+    if classifies:
+        return record_losses(model, X, y, "zero_one")
+    losses = record_losses(model, X, y, "squared")
+    usual = float(np.median(record_losses(model, *reference, "squared")))
+    return np.minimum(losses / max(usual, _SMALLEST), 1.0)
+
+
+def _asked(bounds: Any) -> tuple[str, ...]:
+    """Names of bounds: those of other audits, and ``dp``."""
+    if isinstance(bounds, str):
+        bounds = ["dp", *BOUNDS] if bounds == "all" else [bounds]
+    rest = check_bounds([name for name in bounds if name != "dp"])
+    return ("dp", *rest) if "dp" in bounds else rest
+
 
 def pair_test(objective: Objective, rows: IntArray, targets: Persons) -> PairTest:
     """Models with and without all rows of each of the targets, of the members (n_members,)."""
@@ -454,32 +559,32 @@ def pair_test(objective: Objective, rows: IntArray, targets: Persons) -> PairTes
 class Release:
     """Members of one release, what is trained on them, and the records that attackers see."""
 
-    def __init__(self, subject: MembershipSubject, entropy: list[int], release: int) -> None:
+    def __init__(self, game: MembershipGame, entropy: list[int], release: int) -> None:
         members, self._training, self._noise = (
             seed_of(entropy, release, stream) for stream in (_MEMBERS, _TRAINING, _NOISE)
         )
-        self.subject = subject
+        self.game = game
         # Who is a member, and who is attacked rather than held out, (n_targets,).
         self.member, self.attacked = self._drawn(np.random.default_rng(members))
-        self.rows = np.sort(np.concatenate([subject.others, subject.rows_of(self.member)]))
+        self.rows = np.sort(np.concatenate([game.others, game.rows_of(self.member)]))
         # Reference records, raw and as they are taken, and their targets.
-        self.known = subject.reference
+        self.known = game.reference
         if self.known is None:
-            held_out = subject.rows_of(~self.attacked)
-            self.known = take_rows(subject.raw, held_out), *subject.records(held_out)
+            held_out = game.rows_of(~self.attacked)
+            self.known = take_rows(game.raw, held_out), *game.data(held_out)
         self.reference = self.known[1:]
 
     def _drawn(self, generator: np.random.Generator) -> tuple[Array, Array]:
-        subject, n = self.subject, len(self.subject.targets)
+        game, n = self.game, len(self.game.targets)
         for _ in range(_MOST_DRAWS):
             attacked = np.ones(n, dtype=bool)
-            if subject.reference is None:
-                attacked[generator.permutation(n)[: subject.n_reference]] = False
-            member = (generator.random(n) < subject.prior) & attacked
+            if game.reference is None:
+                attacked[generator.permutation(n)[: game.n_reference]] = False
+            member = (generator.random(n) < game.prior) & attacked
             # Given all others a membership is still drawn with the prior, but where a class would
             # be missing without: there it is known, as the exact test says.
-            rows = np.concatenate([subject.others, subject.rows_of(member)])
-            if not subject.two_classes or len(np.unique(subject.y[rows])) > 1:
+            rows = np.concatenate([game.others, game.rows_of(member)])
+            if not game.two_classes or len(np.unique(game.y[rows])) > 1:
                 return member, attacked
         raise ValueError(
             f"Of {_MOST_DRAWS} training sets drawn all were of a single class, on which nothing "
@@ -488,25 +593,25 @@ class Release:
 
     def models(self, levels: Sequence[float]) -> Iterator[tuple[Any, Any]]:
         """Train at every level, and yield what is trained beside what of it is released."""
-        subject = self.subject
-        if subject.has_noise:
+        game = self.game
+        if game.has_noise:
             for level in levels:
-                fresh = seeded(subject.trained, self._training.generate_state)
+                fresh = seeded(game.trained, self._training.generate_state)
                 model = last_step(fresh)
-                if isinstance(subject.goal, NoiseGoal):
+                if isinstance(game.goal, NoiseGoal):
                     # As `fit` finds it, on these members; what its refusals tell is not played.
                     unit = clone(fresh)
                     last_step(unit).set_params(noise_scale=1.0)
-                    level = ladder_rung(subject.goal.noise_scale_of(last_step(self._fit(unit))))
-                if subject.private_sgd:
-                    with_public_size(quick(model), len(self.rows), subject.sizes[0])
+                    level = ladder_rung(game.goal.noise_scale_of(last_step(self._fit(unit))))
+                if game.private_sgd:
+                    with_public_size(quick(model), len(self.rows), game.sizes[0])
                     model.set_params(noise_multiplier=level)
                 else:
                     model.set_params(noise_scale=level)
                 fitted = self._fit(fresh)
                 yield fitted, _released(fitted)
             return
-        fitted = self._fit(seeded(subject.trained, self._training.generate_state))
+        fitted = self._fit(seeded(game.trained, self._training.generate_state))
         for level in levels:
             if level == 0.0:
                 yield fitted, fitted
@@ -519,9 +624,9 @@ class Release:
             yield fitted, behind(getattr(fitted, "steps", ())[:-1], noisy)
 
     def _fit(self, estimator: Any) -> Any:
-        X, y = self.subject.records(self.rows)
+        X, y = self.game.data(self.rows)
         try:
-            return estimator.fit(X, y, **self.subject.weight_argument(self.rows))
+            return estimator.fit(X, y, **self.game.weight_argument(self.rows))
         except Exception as error:
             error.add_note(
                 f"This was a training on the {len(y)} members of one release. Every candidate is a "
@@ -532,10 +637,10 @@ class Release:
 
     def noiseless_utility(self) -> float:
         """Score of a model of the same members without noise; NaN where there is none to add."""
-        if not self.subject.has_noise:
+        if not self.game.has_noise:
             return np.nan
-        model = noiseless(self.subject.trained)
-        if self.subject.private_sgd:
+        model = noiseless(self.game.trained)
+        if self.game.private_sgd:
             quick(last_step(model)).set_params(noise_multiplier=0.0)
         return float(self._fit(model).score(*self.reference))
 
@@ -544,10 +649,10 @@ class Release:
         outside = self.attacked & ~self.member
         if not self.member.any() or not outside.any():
             return np.nan
-        X, y = self.subject.records(self.subject.units.rows)
-        known = self.subject.classifies, self.reference
-        losses = self.subject.normalized_losses(model, X, y, *known)
-        losses = self.subject.by_person(losses)
+        X, y = self.game.data(self.game.units.rows)
+        known = self.game.classifies, self.reference
+        losses = normalized_losses(model, X, y, *known)
+        losses = self.game.by_person(losses)
         return float(losses[outside].mean() - losses[self.member].mean())
 
 
