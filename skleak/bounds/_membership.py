@@ -351,7 +351,7 @@ def _vajda_variation(t: FloatArray) -> FloatArray:
     """``t (1 - (coth t - 1 / t)^2) / 2``: total variation, in [0, 1), that goes with it."""
     small = t < SERIES_RADIUS
     y = np.where(small, t, 0.0)
-    near = np.where(y > 0.0, _powers(y) @ COTH_SERIES, 0.0) / np.where(y > 0.0, y, 1.0)
+    near = _powers(y) @ COTH_SERIES / np.where(y > 0.0, y, 1.0)
     x = np.where(small, 1.0, t)
     # One minus the Langevin function, so that nothing cancels where that is near 1.
     rest = np.where(small, 1.0 - near, 1.0 / x - 2.0 * np.exp(-2.0 * x) / -np.expm1(-2.0 * x))

@@ -224,8 +224,7 @@ class _Curve:
     def _symmetric(self) -> bool:
         """Return True if the curve is its own inverse."""
         mirrored = np.interp(self.beta, self.alpha, self.beta)
-        inside = self.beta < 1.0 - self.alpha[0]
-        return bool(np.all(np.abs(mirrored - self.alpha)[inside & (self.beta > 0.0)] < 1e-12))
+        return bool(np.all(np.abs(mirrored - self.alpha)[self.beta > 0.0] < 1e-12))
 
     def reference_success(self, p: FloatArray) -> float:
         """Fill the steepest pieces of ``sum_m p_m (1 - f(kappa_m))`` first."""

@@ -91,7 +91,7 @@ def ball_weights(points: FloatArray) -> FloatArray:
         near = np.where(weights > 0.0, square, np.inf).argmin(axis=1)
         gain_far = square[rows, far] - average
         gain_near = average - square[rows, near]
-        if np.all(np.maximum(gain_far, gain_near) <= BALL_TOLERANCE * average):
+        if np.all(gain_far <= BALL_TOLERANCE * average):  # the gap to the dual
             break
         toward = gain_far >= gain_near
         pick = np.where(toward, far, near)
@@ -567,7 +567,7 @@ def _refined(
     rest = np.flatnonzero(is_open & (error > FLAT))
     if rest.size:
         refined[rest] = slice_advantage(points[rest], prior[rest], center[rest])
-    return np.clip(refined, 0.0, 1.0)
+    return np.maximum(refined, 0.0)
 
 
 def _near_center(points: FloatArray, prior: FloatArray, max_iter: int | None) -> FloatArray:

@@ -270,7 +270,7 @@ class _Number:
         """
         # One value of each slice of the prior: the variance over them does not grow.
         shares = (np.arange(n_draws) + generator.random(n_draws)) / n_draws
-        drawn = np.minimum(np.searchsorted(np.cumsum(self.prior), shares), len(self.prior) - 1)
+        drawn = np.searchsorted(np.cumsum(self.prior)[:-1], shares)
         noise = generator.normal(size=(n_draws, self.points.shape[1]))
         known = [k for k in range(1, _MOST_DIMENSIONS + 1) if self._affordable(k)]
         found = []

@@ -168,6 +168,7 @@ def test_table_of_the_accountant():
         (-np.ones((2, 2, 2)), "symmetric and positive semi-definite; that of record 0 is not"),
         ([np.eye(2), [[1, 0.5], [0, 1]]], "positive semi-definite; that of record 1 is not"),
         (np.full((2, 2, 2), np.inf), "Fisher information matrices must be finite"),
+        (np.stack([np.eye(2), [[np.inf, 0], [0, 1]]]), "Fisher information matrices must be fin"),
     ],
 )
 def test_refused_releases_are_explained_and_change_nothing(release, message):

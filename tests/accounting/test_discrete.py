@@ -330,3 +330,5 @@ class TestDiscretized:
         assert fine == plain
         assert discretized_epsilon(lambda _: np.inf, delta, n_parameters=1) == np.inf
         assert discretized_epsilon(gaussian, 1e-310, n_parameters=1) == np.inf
+        with pytest.raises(ValueError, match="`n_steps` must be at least 1 and finite"):
+            discretized_epsilon(gaussian, delta, n_parameters=1, n_steps=np.inf)

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -205,6 +206,22 @@ def test_totals_that_are_no_numbers_refuse_although_their_checksum_is_right(
     for call in (lambda: ledger.record("a", [0.1, 0.1]), lambda: ledger.total("a")):
         with pytest.raises(ValueError, match=r"damaged: the total of release 1 of data set 'a'"):
             call()
+
+
+def test_the_file_says_what_it_is(path):
+    """By the application id of SQLite, at byte 68: other versions know a ledger by it."""
+    LeakageLedger(path)
+    assert path.read_bytes()[68:72] == b"SKLK"
+
+
+def test_a_damaged_ceiling_is_told_by_when_it_was_set(path):
+    LeakageLedger(path, max_leakage=4.0, units=1.0)
+    connection = _without_guards(path)
+    (when,) = connection.execute("SELECT time FROM ceiling").fetchone()
+    connection.execute("UPDATE ceiling SET max_leakage = 100")
+    connection.close()
+    with pytest.raises(ValueError, match=re.escape(f"damaged: the ceiling of {when}")):
+        LeakageLedger.open(path).total("a")
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,16 @@ def test_gap_and_information(rng):
     assert abs(measured.mean() - attack.generalization_gap()) < error
 
 
+def test_the_lower_bound_takes_the_tail_of_the_widest_error(rng):
+    """[BIL23] theorem 4 on a grid: the error of a fresh record is N(0, sigma^2 (1 + h))."""
+    X, _, attack = make_attack(rng)
+    h = np.diag(X @ np.linalg.inv(X.T @ X) @ X.T)
+    gap, scale = 2.0 * 0.7**2 * h.mean(), 2.0 * 0.7**2 * (1.0 + h.max())
+    cut = np.linspace(1e-2, 30.0, 300_001)
+    variation = ((gap - scale * np.exp(-cut / scale)) / cut).max()
+    assert attack.expected_score_bounds()[0] == pytest.approx(0.5 + 0.5 * variation, abs=1e-7)
+
+
 def test_leverage_one_is_perfect(rng):
     X = np.vstack([np.eye(3), [[0.0, 0.0, 2.0]]])
     attack = GaussianLinearMembership(sigma=1e-3, coef=[1.0, 1e3, -2.0]).fit(X)

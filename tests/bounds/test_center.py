@@ -3,7 +3,14 @@ import pytest
 from scipy.optimize import minimize
 
 from skleak.bounds import gaussian_tradeoff_advantage
-from skleak.bounds._tradeoff import _best_center, affine_coordinates, ball_weights, distances_to
+from skleak.bounds._tradeoff import (
+    _best_center,
+    affine_coordinates,
+    ball_weights,
+    descend,
+    distances_to,
+    water_filling,
+)
 
 
 def pairwise(points):
@@ -61,6 +68,18 @@ def test_centre_is_close_to_the_best_of_a_grid(size, scale, rng):
     assert found <= bounds(grid).min() * (1 + 1e-5)
     assert found <= bounds(encodings[:, None]).min() + 1e-12
     assert found <= bounds((prior @ encodings)[None, None]).min() + 1e-12
+
+
+def test_a_descent_ends_where_no_move_lowers_the_bound(rng):
+    points = 1.5 * rng.standard_normal((3, 4, 2))
+    prior = rng.dirichlet(2.0 * np.ones(4), 3)
+    centers = descend(points, prior, np.einsum("nm,nmr->nr", prior, points))
+    for own, p, center in zip(points, prior, centers, strict=True):
+
+        def bound(x, own=own[None], p=p[None]):
+            return water_filling(distances_to(own, x[None]), p)[0][0]
+
+        assert bound(center) <= minimize(bound, center, method="Nelder-Mead").fun * (1.0 + 1e-4)
 
 
 def test_centre_moves_with_the_encodings(rng):

@@ -145,6 +145,10 @@ def test_a_certain_prior_leaves_nothing_to_gain():
     assert channel.mutual_information([0.0, 1.0, 0.0]) == 0.0
     with pytest.raises(ValueError, match="all its mass"):
         channel.advantage_bounds([0.0, 1.0, 0.0])
+    line = GaussianChannel([[0.0], [1.0], [3.0]], 0.5)
+    np.testing.assert_array_equal(
+        line.bayes_advantage([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]), [0.0, 0.0]
+    )
 
 
 def test_priors_of_zero_leave_a_smaller_channel(rng):
@@ -284,6 +288,7 @@ RECORDS = GaussianChannel(np.ones((4, 3, 2)) * np.arange(3.0)[:, None], 1.0)
     "call, error, message",
     [
         (lambda: GaussianChannel([[1.0, 2.0]], 1.0), ValueError, "M >= 2; got shape"),
+        (lambda: GaussianChannel(np.empty((2, 0)), 1.0), ValueError, "M >= 2; got shape"),
         (lambda: GaussianChannel([0.0, 1.0], 1.0), ValueError, "`encodings` must have shape"),
         (lambda: GaussianChannel([[0.0], [np.inf]], 1.0), ValueError, "`encodings` must be finite"),
         (lambda: GaussianChannel([["a"], ["b"]], 1.0), TypeError, "must hold real numbers"),

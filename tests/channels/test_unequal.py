@@ -197,6 +197,29 @@ def test_the_same_mean_and_two_scales():
     assert abs(value - expected) <= 4.0 * error + 1e-9
 
 
+@pytest.mark.parametrize("mean", [-0.5, 0.5])
+def test_the_narrower_of_two_scales_wins_between_two_crossings(mean):
+    channel = UnequalGaussianChannel([[0.0], [mean]], [[[1.0]], [[4.0]]])
+    expected = _numerically(np.array([0.0, mean]), np.array([1.0, 2.0]), 0.5)
+    assert channel.bayes_success() == pytest.approx(expected, abs=1e-9)
+
+
+def test_log_likelihoods_are_those_of_scipy(rng):
+    channel = _random(rng, 3, 4)
+    releases = rng.normal(size=(5, 4))
+    laws = zip(channel.means, channel.covariances, strict=True)
+    expected = [stats.multivariate_normal(*law).logpdf(releases) for law in laws]
+    assert_allclose(channel.log_likelihood(releases), np.transpose(expected), rtol=1e-10)
+
+
+def test_an_advantage_is_as_exact_as_asked_for_where_the_prior_is_nearly_certain(rng):
+    """Success is 0.98 or more whatever the release says: its error must be far below."""
+    known = _random(rng, 3, 3)
+    channel = UnequalGaussianChannel(known.means, known.covariances, tolerance=1e-2)
+    _, error = channel.bayes_advantage([0.98, 0.01, 0.01], return_standard_error=True)
+    assert error <= 2.0 * channel.tolerance
+
+
 @pytest.mark.parametrize("order", [0.5, 1.0, 1.3, 2.0, 8.0, np.inf])
 def test_divergences(rng, order):
     means, scales = np.array([0.3, -0.4]), np.array([0.8, 1.1])
