@@ -104,10 +104,12 @@ def minimize(
     >>> minimize(Objective(X, y, SquaredLoss(), 0.0, False, one, one)).coefficients
     array([2.])
     """
-    here = objective.at(objective.initial() if start is None else np.array(start))
+    w = objective.initial() if start is None else np.array(start)
+    w, n_iter = objective.approach(w, max_iter)
+    here = objective.at(w)
     hessian = _factorize(objective, here)
     norm = float(np.linalg.norm(here.gradient))
-    floor, n_iter, extra, converged = 0.0, 0, 0, False
+    floor, extra, converged = 0.0, 0, False
     while True:
         step = -hessian.solve(here.gradient) * objective.total
         size, reach = here.sums.size, objective.reach(step)

@@ -6,14 +6,16 @@ that sum to zero over the classes are identified. With ``alpha > 0`` the penaliz
 at the minimum by themselves; the intercepts, and without a penalty all, are kept there.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 
 from skleak.losses import SoftmaxLoss
-from skleak.solvers._objective import Objective
+from skleak.solvers._objective import CurvatureSums, Objective
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import ScaledCholesky, augment, is_constant, transpose_product
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
@@ -24,6 +26,9 @@ _ELEMENTS = 1 << 22
 _ROUND_OFF = 1e-14
 # Columns from which on their products are formed pair of classes by pair.
 _WIDE = 100
+# Parameters below which Hessians cost less than what saves them; products with a Hessian to find a
+# step by, at most; and what is left to the minimizer, relative to the predictors.
+_FEW, _MOST_PRODUCTS, _NEAR = 150, 50, 1e-11
 
 
 def by_class(n_classes: int, n_features: int, fit_intercept: bool) -> IntArray:
@@ -118,6 +123,73 @@ class MultinomialObjective(Objective):
         """The objective as it may go to where its records are: centred where all are."""
         return self if self.moments is None else replace(super().bare, center=self._center)
 
+    def approach(self, w: FloatArray, max_iter: int) -> tuple[FloatArray, int]:
+        """Return parameters near the minimizer, and how many Newton steps led there from ``w``.
+
+        Steps by conjugate gradients, each as exact as the one before was short: the Hessian costs
+        as much as many products with it, and is left to the last step. Where a step is not found
+        soon, or gains little, the rest is for Newton's method with its line search.
+        """
+        if self.moments is not None or self.n_parameters < _FEW:
+            return w, 0
+        axes, shape = self._column_axes(), (len(w), len(w))
+        here, apart, left = self.at(w), 1.0, 1.0
+        for n_iter in range(max_iter):
+            p, rtol = self.loss.inverse_link(here.sums.predictor), max(apart, 0.1 * _NEAR / left)
+            times = LinearOperator(shape, matvec=partial(self._times_hessian, p))
+            solve = LinearOperator(shape, matvec=self._average_solver(p, *axes))
+            given = {"rtol": min(rtol, 0.1), "maxiter": _MOST_PRODUCTS, "M": solve}
+            step, missed = cg(times, self._identified(-here.gradient), **given)
+            there = self.at(self._identified(here.w + step))
+            gained = np.linalg.norm(there.gradient) < 0.5 * np.linalg.norm(here.gradient)
+            if missed or not gained:
+                return here.w, n_iter
+            here, apart = there, self.reach(step) / (1.0 + there.sums.size)
+            left = apart * max(apart, given["rtol"])
+            if left < _NEAR:
+                return here.w, n_iter + 1
+        return here.w, max_iter
+
+    def _identified(self, v: FloatArray) -> FloatArray:
+        """Subtract from a vector, (p,), its means over the classes: where they are rounding."""
+        v[self.layout] -= v[self.layout].mean(axis=1, keepdims=True)
+        return v
+
+    def _times_hessian(self, p: FloatArray, step: FloatArray) -> FloatArray:
+        """Return the normalized Hessian at probabilities ``p``, (n, K), times a step (p,)."""
+        change = p * self.predictor(step)
+        change -= p * change.sum(axis=1, keepdims=True)
+        change *= self.weights[:, None]
+        return self.transpose_product(change) / self.total + self.penalty * step
+
+    def _column_axes(self) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues (d~,) and eigenvectors (d~, d~) of the Gram matrix, centred."""
+        sums = CurvatureSums.of(self.X, self.weights, self.fit_intercept)
+        squares, axes = np.linalg.eigh(sums.gram)
+        if sums.mean is None:
+            return squares, axes
+        edge = -sums.mean @ axes
+        axes = np.block([[axes, np.zeros((len(edge), 1))], [edge, np.ones(1)]])
+        return np.append(squares, sums.total), axes
+
+    def _average_solver(
+        self, p: FloatArray, squares: FloatArray, axes: FloatArray
+    ) -> Callable[[FloatArray], FloatArray]:
+        """Return what solves with the Hessian as if all records had their average curvature."""
+        shares = p * self.weights[:, None]
+        curvature = np.diag(shares.sum(axis=0)) - shares.T @ p
+        own, classes = np.linalg.eigh(curvature / self.weights.sum())
+        sizes = np.outer(own, squares) / self.total + self.penalty[self.layout].T
+        sizes[0] = np.inf  # the same for all classes: nothing changes
+
+        def solve(b: FloatArray) -> FloatArray:
+            result = np.empty_like(b)
+            rows = classes.T @ b[self.layout].T @ axes / np.maximum(sizes, np.finfo(float).tiny)
+            result[self.layout] = (classes @ rows @ axes.T).T
+            return result
+
+        return solve
+
     def curvature_sums(self, a: FloatArray) -> "EdgeSums":
         """Return the sums of which the Hessian at predictor ``a`` is made."""
         p = self.loss.inverse_link(a)
@@ -192,19 +264,18 @@ class EdgeSums:
         n_classes, d = len(self.masses), len(self.mean)
         # The most frequent class: what is measured against a rare one is known badly.
         reference = int(np.argmax(self.masses))
-        size = self.edges.shape[-1]
+        others = np.delete(np.arange(n_classes), reference)
+        place, size = np.argsort(np.append(others, reference)), self.edges.shape[-1]  # it is last
         laplacian = np.zeros((n_classes, size, n_classes, size))
-        for edge, i, j in zip(self.edges, *np.triu_indices(n_classes, 1), strict=True):
+        for edge, i, j in zip(self.edges, *place[[*np.triu_indices(n_classes, 1)]], strict=True):
             laplacian[i, :, j] = laplacian[j, :, i] = -edge
             laplacian[i, :, i] += edge
             laplacian[j, :, j] += edge
         share = np.eye(n_classes) - 1.0 / n_classes
         for column in range(d):
             laplacian[:, column, :, column] += ridge * share
-        others = np.delete(np.arange(n_classes), reference)
         width = len(others) * size
-        grounded = laplacian[others][:, :, others].reshape(width, width)
-        factor = ScaledCholesky.of(grounded)
+        factor = ScaledCholesky.of(laplacian[:-1, :, :-1].reshape(width, width))
         return MultinomialHessian(factor, self.mean, reference, n_classes, self.fit_intercept)
 
 
