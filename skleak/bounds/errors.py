@@ -111,7 +111,7 @@ def bayes_mse(
     encodings = check_numbers("encodings", encodings, finite=True, empty=False)
     values = check_numbers("values", values, finite=True, empty=False)
     prior = check_real("prior", prior, finite=True)
-    scale = check_real("noise_scale", noise_scale)
+    scale = check_real("noise_scale", noise_scale, finite=True)
     draws = int(check_scalar("n_draws", n_draws, low=2, finite=True))
     if encodings.ndim < 2:
         raise ValueError(

@@ -79,7 +79,9 @@ def check_real(
     if not good.all():
         first, wanted = float(array[~good][0]), f"be {_LEAST[low_open]} {low:g}"
         if np.isneginf(low):
-            wanted = "not hold NaN" if np.isnan(first) else "be finite"
+            wanted = "be finite"
+            if np.isnan(first):
+                wanted = "not hold NaN" + ", only finite numbers" * finite
         elif np.isfinite(high):
             wanted = f"lie in {'[('[low_open]}{low:g}, {high:g}{'])'[high_open]}"
         elif finite:

@@ -180,7 +180,7 @@ def test_bad_input():
         ((points, z, 2.0 * prior, 1.0), "sum to 1"),
         ((points, z, [-1.0, 1.0, 1.0], 1.0), "`prior` must be at least 0"),
         ((points, z, prior, -1.0), "`noise_scale` must be at least 0"),
-        ((points, z, prior, np.inf), "`noise_scale` must be finite"),
+        ((points, z, prior, np.inf), "`noise_scale` must be at least 0 and finite"),
         ((np.nan * points, z, prior, 1.0), "`encodings` must not hold NaN"),
         ((np.stack([points] * 3), z, prior, [1.0, 1.0]), "broadcast"),
     ):

@@ -370,7 +370,7 @@ def test_bad_input(means, covariances, message):
 
 def test_bad_calls():
     channel = UnequalGaussianChannel(np.zeros((2, 2)), [np.eye(2), 2.0 * np.eye(2)])
-    with pytest.raises(TypeError, match="real numbers"):
+    with pytest.raises(TypeError, match="an array of numbers"):
         UnequalGaussianChannel([["a"], ["b"]], np.ones((2, 1, 1)))
     with pytest.raises(ValueError, match="tolerance"):
         UnequalGaussianChannel(np.zeros((2, 1)), np.ones((2, 1, 1)), tolerance=0)

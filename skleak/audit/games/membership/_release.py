@@ -58,8 +58,8 @@ from skleak.mechanisms.calibration import ladder_rung
 from skleak.metrics.scores import record_losses
 from skleak.metrics.verdicts import simultaneous_confidence_level
 from skleak.plotting.labels import BOUNDS
+from skleak.report.document import sentences
 from skleak.report.guarantee import Promises, output_perturbation_guarantee
-from skleak.report.rendering import sentences
 from skleak.solvers import Objective, SingularHessianError, minimize
 from skleak.utils._arguments import seeded
 from skleak.utils._geometry import pair_success
