@@ -305,4 +305,5 @@ def test_the_bound_of_the_residuals_part(make_multinomial, rng):
     parts = _multinomial._Parts.of(factor, Columns(target=True))
     for r in rng.normal(size=(20, 3)):
         part = np.tensordot(r, parts.root[:, :, :8], axes=(0, 1))
-        assert np.linalg.norm(part, 2) ** 2 <= r @ parts.bound @ r * (1.0 + 1e-12)
+        pairs = (r[parts.first] * r[parts.second])[None]
+        assert np.linalg.norm(part, 2) ** 2 <= parts.most(pairs)[0] * (1.0 + 1e-12)

@@ -143,9 +143,10 @@ class MultinomialFactor(FitFactor):
         reference = int(np.argmin(np.einsum("kjkj->k", own[self.by_class])))
         others = np.delete(np.arange(self.n_classes), reference)
         apart = inverse[:, others] - inverse[:, [reference]]
-        width = apart[0].size
-        root = linalg.qr(apart.reshape(-1, width), mode="r", check_finite=False)[0][:width]
-        return Root(root.reshape(width, len(others), -1), others)
+        if self.shaped is None:  # its rows sum to zero over the classes
+            directions = label_directions(self.n_classes)
+            apart = np.tensordot(directions, apart[self.by_class], axes=(0, 0))
+        return Root(apart.reshape(-1, *apart.shape[-2:]), others)
 
 
 def check_one_predictor(factor: FitFactor) -> None:
@@ -165,13 +166,14 @@ def label_directions(n_classes: int) -> FloatArray:
     return linalg.null_space(np.ones((1, n_classes)))
 
 
-# Entries of the largest table of one block of records: 4 MB, of which most stay in the cache.
-_ELEMENTS = 1 << 19
+# Entries of the largest table of one block of records: 8 MB.
+_ELEMENTS = 1 << 20
 # Sums this small against their terms have lost half their digits: they are computed directly.
 _CANCELLATION = 1e-5
 # Columns for each class from which on upper ends cost less than all eigenvalues; what they may
-# exceed the eigenvalue by, relative; pairs of terms of their series, and steps to their root.
-_WIDE, _EXCESS, _TERMS, _NEWTON = 4, 1e-9, 3, 3
+# exceed the eigenvalue by, relative; pairs of terms of their series and vectors to find the root
+# on, and for those records that need more; and steps on each vector.
+_WIDE, _EXCESS, _EFFORTS, _NEWTON = 4, 1e-9, (2, 5), 3
 
 
 @record_norms.register
@@ -209,7 +211,9 @@ def _joint_parts(factor: MultinomialFactor, columns: Columns) -> JointParts:
 class _Parts:
     """Parts that the Jacobians of all records over a block of columns have in common.
 
-    The block has k directions, the columns of ``basis``, and ``directions`` for the label.
+    The block has k directions, the columns of ``basis``, and ``directions`` for the label. Where
+    columns need not be told apart, the first of them span what the predictors differ in: V is zero
+    beyond these w.
     """
 
     factor: MultinomialFactor
@@ -217,72 +221,85 @@ class _Parts:
     basis: FloatArray  # (d, k)
     directions: FloatArray  # T, (K - 1, 0) or (K - 1, K - 1)
     root: FloatArray  # R, (m, K - 1, d~)
-    weights: FloatArray  # W basis, (K, k)
+    weights: FloatArray  # W times the first directions, less those of one class, (K, w)
     first: IntArray  # pairs of classes
     second: IntArray
     squares: FloatArray  # Q_kl for every pair: diagonals (pairs, k), else (pairs, k, k)
-    cross: FloatArray  # from r (x) x~ to F, ((K - 1) d~, (K - 1) k)
+    # from x~ to u, in which the products of R with records are as large as u, (d~, d~)
+    turned: FloatArray
+    table: FloatArray  # from u to x~^T R_k^T R_l in these coordinates, (d~, (K - 1)^2 d~)
 
     @classmethod
     def of(cls, factor: MultinomialFactor, columns: Columns, *, separate: bool = False) -> "_Parts":
         """With ``separate`` directions, of which only the single norms are wanted."""
         root, others = factor.root.root, factor.root.others
-        basis = columns.basis(factor.n_features)
-        embedded = root[:, :, : factor.n_features] @ basis  # (m, K - 1, k)
-        n, size, k = len(others), root.shape[2], basis.shape[1]
+        basis, (_, n, size) = columns.basis(factor.n_features), root.shape
+        weights = factor.weights @ basis
+        weights -= weights[np.delete(np.arange(len(weights)), others)]
+        if not separate:
+            axes = linalg.qr(weights[others].T)[0]
+            basis, weights = basis @ axes, (weights @ axes)[:, :n]
+        # R is about as large as A is: what is left of it after a division by the A of an average
+        # class has digits for all records, however much they differ in length.
+        own = factor.inverse_hessian[factor.by_class[:, :, None], factor.by_class[:, None]].sum(0)
+        scale = np.sqrt(np.diag(own))
+        own = own / np.outer(scale, scale)
+        white = np.linalg.solve(own, (root / scale).reshape(-1, size).T).T.reshape(len(root), -1)
+        gram = (white.T @ white).reshape(n, size, n, size).swapaxes(1, 2)
+        turned = own * scale
+        embedded = turned[:, : len(basis)] @ basis
         first, second = np.triu_indices(n)
+        images = gram[first, second] @ embedded
         if separate:
-            squares = np.stack(
-                [
-                    np.einsum("mk,mk->k", embedded[:, i], embedded[:, j])
-                    for i, j in zip(first, second, strict=True)
-                ]
-            )
+            squares = np.einsum("jk,pjk->pk", embedded, images)
         else:
-            whole = embedded.reshape(len(root), n * k)
-            table = (whole.T @ whole).reshape(n, k, n, k).swapaxes(1, 2)
-            squares = 0.5 * (table[first, second] + table[second, first])
+            squares = embedded.T @ images
+            squares = 0.5 * (squares + squares.swapaxes(1, 2))
         squares[first != second] *= 2.0
-        flat = root.reshape(len(root), -1)
-        # [(l, m), (k, j)] to [(k, m), (l, j)]: x~ meets R_l, and the residual R_k.
-        mixed = (flat.T @ embedded.reshape(len(root), n * k)).reshape(n, size, n, k)
-        cross = mixed.transpose(2, 1, 0, 3).reshape(n * size, n * k)
+        # [k, l, i, j] to [i, (l, k, j)]: x~ meets R_k, and the residual R_l.
+        table = gram.transpose(2, 1, 0, 3).reshape(size, -1)
         directions = label_directions(factor.n_classes)[others]
         directions = directions * columns.target_unit if columns.target else directions[:, :0]
-        own = factor.weights @ basis
-        return cls(factor, others, basis, directions, root, own, first, second, squares, cross)
+        known = factor, others, basis, directions, root, weights, first, second, squares
+        return cls(*known, turned, table)
 
     @cached_property
-    def bound(self) -> FloatArray:
-        """``D`` with ``M <= r^T D r`` for the part ``M = sum_kl r_k r_l Q_kl`` of a record."""
-        n, k = len(self.others), self.basis.shape[1]
-        table = np.zeros((n, n, k, k))
-        halves = self.squares / np.where(self.first == self.second, 1.0, 2.0)[:, None, None]
-        table[self.first, self.second] = table[self.second, self.first] = halves
-        means = np.trace(table, axis1=2, axis2=3) / k
-        root = np.linalg.inv(np.linalg.cholesky(means))
-        white = np.einsum("ak,klij,bl->aibj", root, table, root, optimize=True)
-        last = n * k - 1
-        most = linalg.eigvalsh(white.reshape(n * k, n * k), subset_by_index=[last, last])
-        return means * most
+    def _spread(self) -> tuple[FloatArray, FloatArray, float]:
+        """Inner products of all Q, (pairs, pairs), weights of a mean of them, and its norm."""
+        flat = self.squares.reshape(len(self.squares), -1)
+        mean = np.where(self.first == self.second, 1.0, 0.0)
+        top = np.linalg.eigvalsh(np.tensordot(mean, self.squares, axes=1))[-1]
+        return flat @ flat.T, mean, float(top)
+
+    def most(self, pairs: FloatArray) -> FloatArray:
+        """Bound the norm of the part ``M = sum_kl r_k r_l Q_kl`` of records, (n,), from above.
+
+        It is at most that of its share of a mean of the Q, and the Frobenius norm of the rest.
+        """
+        inner, mean, top = self._spread
+        along = inner @ mean
+        share = np.maximum(pairs @ along / (mean @ along), 0.0)
+        rest = pairs - share[:, None] * mean
+        rounding = 1e-12 * (np.abs(pairs) + share[:, None] * mean) @ np.sqrt(np.diag(inner))
+        squares = np.einsum("np,np->n", rest @ inner, rest)
+        return share * top + np.sqrt(np.maximum(squares, 0.0)) + 1e6 * rounding
 
     def map(self, measure: "Callable[[_Block], FloatArray]", X: Data, y: FloatArray) -> FloatArray:
         """Measure all records, in blocks of which all tables fit."""
-        m, n, size = self.root.shape
         k = self.basis.shape[1] + self.directions.shape[1]
-        blocks = Blocks.of(X, y, width=max(n * m, k**2, n * n * size), elements=_ELEMENTS)
+        blocks = Blocks.of(X, y, width=max(self.table.shape[1], k**2), elements=_ELEMENTS)
         return blocks.map(lambda X, y: measure(self.of_records(X, y)))
 
     def of_records(self, X: FloatArray, y: FloatArray) -> "_Block":
         """Compute the products of a dense block of records."""
         x, r, c, _ = self.factor.derivatives(X, y)
-        m, n, _ = self.root.shape
-        r, v = r[:, self.others], c[:, self.others] @ self.weights
-        images = (x @ self.root.reshape(m * n, -1).T).reshape(len(x), m, n)
-        s = images.swapaxes(1, 2) @ images
-        outer = (r[:, :, None] * x[:, None, :]).reshape(len(x), len(self.cross))
-        f = (outer @ self.cross).reshape(v.shape)
-        return _Block(self, r, v, s, f, images)
+        n, size = len(self.others), len(self.turned)
+        r, v, u = r[:, self.others], c[:, self.others] @ self.weights, x @ self.turned.T
+        products = (u @ self.table).reshape(len(x), n * n, size)
+        s = (products @ u[:, :, None]).reshape(len(x), n, n)
+        f = (r[:, None] @ products.reshape(len(x), n, n * size)).reshape(len(x) * n, size)
+        f = (f @ (self.turned[:, : len(self.basis)] @ self.basis)).reshape(len(x), n, -1)
+        return _Block(self, x, r, v, 0.5 * (s + s.swapaxes(1, 2)), f)
 
     @property
     def joint_width(self) -> int:
@@ -302,7 +319,8 @@ class _Parts:
         inner = (v @ v.swapaxes(1, 2) + label) * weight[:, None, None]
         pairs = inner[:, self.first, self.second].T @ (x[:, row] * x[:, column])
         # [(k, i), (l, j)]: x~_i V_kj meets r_l E_j.
-        left = ((v @ self.basis.T) * weight[:, None, None]).transpose(0, 2, 1)
+        left = v @ self.basis[:, : v.shape[2]].T * weight[:, None, None]
+        left = left.transpose(0, 2, 1)
         some = np.einsum("ai,aq->aiq", x, r).reshape(len(x), size * n)
         return pairs, (r * weight[:, None]).T @ r, some.T @ left.reshape(len(x), d * n)
 
@@ -330,33 +348,41 @@ class _Block:
     """Products of a block of records, from which ``J^T J`` is put together."""
 
     parts: _Parts
+    x: FloatArray  # x~, (n, d~)
     r: FloatArray  # (n, K - 1)
-    v: FloatArray  # V, (n, K - 1, k)
+    v: FloatArray  # V, (n, K - 1, w)
     s: FloatArray  # S, (n, K - 1, K - 1)
     f: FloatArray  # F, (n, K - 1, k)
-    images: FloatArray  # Y, (n, m, K - 1)
 
     def gram(self) -> FloatArray:
         """``J^T J``, of shape (n, k, k), or larger by the label's directions."""
-        t, k = self.parts.directions, self.v.shape[2]
+        t, (_, k), w = self.parts.directions, self.parts.basis.shape, self.v.shape[2]
         gram = np.empty((len(self.r), k + t.shape[1], k + t.shape[1]))
-        half = self.f + 0.5 * (self.s @ self.v)
-        inside = self.v.swapaxes(1, 2) @ half
-        residuals = self._pairs() @ self.parts.squares.reshape(len(self.parts.first), k * k)
-        gram[:, :k, :k] = inside + inside.swapaxes(1, 2) + residuals.reshape(inside.shape)
-        edge = -(self.s @ self.v + self.f).swapaxes(1, 2) @ t
+        gram[:, :k, :k] = self._residuals()
+        turned = self.v.swapaxes(1, 2)
+        inside, sv = turned @ self.f, self.s @ self.v
+        inside[:, :, :w] += 0.5 * (turned @ sv)
+        gram[:, :w, :k] += inside
+        gram[:, :k, :w] += inside.swapaxes(1, 2)
+        edge = -self.f.swapaxes(1, 2) @ t
+        edge[:, :w] -= sv.swapaxes(1, 2) @ t
         gram[:, :k, k:] = edge
         gram[:, k:, :k] = edge.swapaxes(1, 2)
         gram[:, k:, k:] = t.T @ self.s @ t
         return gram
 
+    def _residuals(self) -> FloatArray:
+        """M, of shape (n, k, k)."""
+        return np.tensordot(self._pairs(), self.parts.squares, axes=1)
+
     def largest(self) -> FloatArray:
         """Squared spectral norms, of shape (n,)."""
         t, rest = self.parts.directions, np.arange(len(self.r))
         largest = np.zeros(len(rest))
-        if t.size and self.v.shape[2] >= _WIDE * len(t):
-            largest, excess = self._upper_ends()
-            rest = np.flatnonzero(excess > _EXCESS)
+        for effort in _EFFORTS if t.size and self.f.shape[2] >= _WIDE * len(t) else ():
+            if len(rest):
+                largest[rest], excess = self.take(rest)._upper_ends(effort)
+                rest = rest[excess > _EXCESS]
         if len(rest):
             largest[rest] = np.linalg.eigvalsh(self.take(rest).gram())[:, -1]
         pairs, label = self._pairs(), t @ t.T
@@ -366,7 +392,7 @@ class _Block:
             largest[rows] = np.linalg.norm(self.dense(rows), 2, axis=(1, 2)) ** 2
         return np.maximum(largest, 0.0)
 
-    def _upper_ends(self) -> tuple[FloatArray, FloatArray]:
+    def _upper_ends(self, effort: int = 2) -> tuple[FloatArray, FloatArray]:
         """Upper ends of the squared spectral norms, and what they exceed them by at most, relative.
 
         With ``B = R (r (x) E)``, ``M = B^T B``, ``L L^T = V V^T + T T^T`` and ``G = L^-1 V``,
@@ -374,39 +400,54 @@ class _Block:
             J J^T = Z Z^T + B P B^T ,      Z = Y L + B G^T ,      P = I - G^T G ,
 
         and z is the largest eigenvalue where that of ``Z^T (1 - B P B^T / z)^-1 Z``, of size K - 1,
-        is z. It falls as z rises: of z and it the larger is never too small. Nor is it with the
-        first terms of the series ``Z^T Z + Z^T B P B^T Z / z + ...`` alone, the last of them times
-        ``z / (z - b)``, where ``b >= |M|``. Newton's method finds the root.
+        is z. It falls as z rises: of z and it the larger is never too small. With ``H = Z^T B``, a
+        bound ``b >= |M|`` and ``c = b / 2``, its series in ``N = P^1/2 M P^1/2 - c`` is
+
+            Z^T Z + H P^1/2 (1 + N / (z - c) + N^2 / (z - c)^2 + ...) P^1/2 H^T / (z - c) ,
+
+        and as ``|N| <= c`` it is no smaller if it ends with an even power times ``(z - c) /
+        (z - b)``. Newton's method finds z on one eigenvector, and then on a better one.
         """
-        r, v, t = self.r, self.v, self.parts.directions
-        k = v.shape[2]
-        m = (self._pairs() @ self.parts.squares.reshape(-1, k * k)).reshape(-1, k, k)
+        v, t, m, pairs = self.v, self.parts.directions, self._residuals(), self._pairs()
+        n = v.shape[2]
         root = np.linalg.cholesky(v @ v.swapaxes(1, 2) + t @ t.T)
         turned, g = root.swapaxes(1, 2), np.linalg.solve(root, v)
-        across, lf, gm = g.swapaxes(1, 2), turned @ self.f, g @ m
-        mixed = (lf + 0.5 * gm) @ across
+        across, lf, gm = g.swapaxes(1, 2), turned @ self.f, g @ m[:, :n]
+        mixed = (lf[:, :, :n] + 0.5 * gm[:, :, :n]) @ across
         first = turned @ self.s @ root + mixed + mixed.swapaxes(1, 2)
-        z = start = np.linalg.eigvalsh(first)[:, -1]
-        b = np.einsum("nk,kl,nl->n", r, self.parts.bound, r)
+        values, vectors = np.linalg.eigh(first)
+        z, b = values[:, -1], self.parts.most(pairs)
         small = 2.0 * b < z
-        b = np.where(small, b, 0.0)
-        terms, scale = [first], np.where(z > 0.0, z, 1.0)[:, None, None]
-        h = (lf + gm) / np.sqrt(scale)
-        for _ in range(_TERMS):
-            inner = h - (h @ across) @ g
-            after = (inner @ m) / scale
-            terms += [inner @ h.swapaxes(1, 2), inner @ after.swapaxes(1, 2)]
-            h = after
-        series, order = np.stack(terms), np.arange(len(terms))[:, None]
-        for _ in range(_NEWTON):
-            weights = (start / z) ** order
-            weights[-1] *= z / (z - b)
-            values, vectors = np.linalg.eigh(np.einsum("jn,jnkl->nkl", weights, series))
+        b, scale = np.where(small, b, 0.0), np.where(z > 0.0, z, 1.0)
+        c, unit = 0.5 * b, scale[:, None, None]
+        terms, h = [first], (lf + gm) / np.sqrt(unit)
+        for k in range(effort + 1):
+            inner = h.copy()
+            inner[:, :, :n] -= (h[:, :, :n] @ across) @ g
+            terms.append(inner @ h.swapaxes(1, 2))
+            if k < effort:
+                h = (inner @ m - c[:, None, None] * h) / unit
+                terms.append(inner @ h.swapaxes(1, 2))
+        series, order = np.stack(terms, axis=1), np.arange(len(terms))
+
+        def weights(z: FloatArray) -> FloatArray:
+            found = (scale / (z - c))[:, None] ** order
+            found[:, -1] *= (z - c) / (z - b)
+            return found
+
+        for k in range(effort):
+            if k:
+                total = np.einsum("nj,njkl->nkl", weights(z), series)
+                vectors = np.linalg.eigh(total)[1]
             top = vectors[:, :, -1]
-            shares = weights * np.einsum("jnkl,nk,nl->jn", series, top, top) / z
-            end = np.maximum(z, values[:, -1])
-            z = z + (values[:, -1] - z) / (1.0 + (order * shares).sum(axis=0))
-        return end, np.where(small, shares[-1] * b / z, np.inf)
+            along = np.einsum("njkl,nk,nl->nj", series, top, top)
+            for _ in range(_NEWTON):
+                shares = along * weights(z)
+                slope = (order * shares).sum(axis=1) / (z - c)
+                z = z + (shares.sum(axis=1) - z) / (1.0 + slope)
+        last = np.linalg.eigvalsh(np.einsum("nj,njkl->nkl", weights(z), series))[:, -1]
+        excess = np.abs(last - z) + 2.0 * shares[:, -1] * c / (z - c)
+        return np.maximum(z, last), np.where(small, excess / scale, np.inf)
 
     def trace(self) -> FloatArray:
         """Squared Frobenius norms, of shape (n,)."""
@@ -415,21 +456,22 @@ class _Block:
 
     def diagonal(self) -> FloatArray:
         """Squared norms of the single directions of the block, of shape (n, k)."""
-        squares = self._terms()[:, : self.v.shape[2]]
-        total = squares + 2.0 * np.einsum("nkj,nkj->nj", self.v, self.f)
+        squares, w = self._terms()[:, : self.f.shape[2]], self.v.shape[2]
+        total = squares.copy()
+        total[:, :w] += 2.0 * np.einsum("nkj,nkj->nj", self.v, self.f[:, :, :w])
         doubtful = np.flatnonzero(np.any(total < _CANCELLATION * squares, axis=1))
         for rows in self._few(doubtful):
-            dense = self.dense(rows)[:, :, : self.v.shape[2]]
+            dense = self.dense(rows)[:, :, : self.f.shape[2]]
             total[rows] = np.einsum("nmj,nmj->nj", dense, dense)
         return np.maximum(total, 0.0)
 
     def dense(self, rows: IntArray) -> FloatArray:
         """Jacobians of some records, times a rotation, of shape (n, m, k) or with the label's."""
-        embedded = self.parts.root[:, :, : len(self.parts.basis)] @ self.parts.basis
-        label = -self.images[rows] @ self.parts.directions
-        columns = self.images[rows] @ self.v[rows]
-        columns += np.tensordot(self.r[rows], embedded, axes=(1, 1))
-        return -np.concatenate([columns, label], axis=2)
+        root, basis = self.parts.root, self.parts.basis
+        images = np.tensordot(self.x[rows], root, axes=(1, 2))  # Y, (n, m, K - 1)
+        columns = np.tensordot(self.r[rows], root[:, :, : len(basis)] @ basis, axes=(1, 1))
+        columns[:, :, : self.v.shape[2]] += images @ self.v[rows]
+        return np.concatenate([-columns, images @ self.parts.directions], axis=2)
 
     def _terms(self) -> FloatArray:
         """Squares of the two terms of every direction, (n, k), or with the label's last."""
@@ -437,13 +479,16 @@ class _Block:
         squares = parts.squares
         if squares.ndim == 3:
             squares = np.diagonal(squares, axis1=1, axis2=2)
-        own = np.einsum("nkj,nkj->nj", self.v, self.s @ self.v) + self._pairs() @ squares
+        own = self._pairs() @ squares
+        own[:, : self.v.shape[2]] += np.einsum("nkj,nkj->nj", self.v, self.s @ self.v)
         label = np.einsum("kj,nkj->nj", parts.directions, self.s @ parts.directions)
         return np.concatenate([own, label], axis=1)
 
     def take(self, rows: IntArray) -> "_Block":
         """Return the products of some of the records."""
-        names = "r", "v", "s", "f", "images"
+        if len(rows) == len(self.r):
+            return self
+        names = "x", "r", "v", "s", "f"
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def _pairs(self) -> FloatArray:
@@ -452,6 +497,6 @@ class _Block:
 
     def _few(self, rows: IntArray) -> Iterator[IntArray]:
         """Return the records in blocks of which the dense Jacobians fit."""
-        width = self.images.shape[1] * (self.v.shape[2] + self.parts.directions.shape[1])
+        width = len(self.parts.root) * (self.f.shape[2] + self.parts.directions.shape[1])
         for some in row_blocks(len(rows), width, _ELEMENTS):
             yield rows[some]
