@@ -124,13 +124,9 @@ def warn_of_mismatch(
     found = release_consistency(released, hypotheses, noise_scale, error)
     if found.p_value > MISMATCH_LEVEL:
         return
-    p = hypotheses.shape[-1]
-    farther = found.too_far.min() <= found.too_near.min()
-    ends = (
-        (found.too_far, "farther from", "larger")
-        if farther
-        else (found.too_near, "nearer to", "smaller")
-    )
+    p, ends = hypotheses.shape[-1], (found.too_far, "farther from", "larger")
+    if found.too_near.min() < found.too_far.min():
+        ends = found.too_near, "nearer to", "smaller"
     worst = int(np.argmin(ends[0]))
     warnings.warn(
         f"Release {worst} lies {ends[1]} the hypotheses of the attack than noise of scale "
@@ -507,9 +503,8 @@ def dense_table(rows: Any) -> FloatArray:
 
 # Records that are refitted between two looks at the progress.
 _BLOCK = 64
-# Data with value m of target i: records and targets, and what tells them from others of the target;
-# None where only the preprocessed records tell.
-Change = Callable[[int, int], tuple[Any, Any, Array]]
+# Records and targets with value m of target i.
+Change = Callable[[int, int], tuple[Any, Array]]
 
 
 def changed_rows(X: Any, y: Array, targets: Persons, candidates: Sequence[Any]) -> Change:
@@ -519,11 +514,11 @@ def changed_rows(X: Any, y: Array, targets: Persons, candidates: Sequence[Any]) 
     """
     n, tables = X.shape[0], [plain_table(rows) for rows in candidates]
 
-    def change(i: int, m: int) -> tuple[Any, Any, Array]:
+    def change(i: int, m: int) -> tuple[Any, Array]:
         own, places = slice(*targets.starts[i : i + 2]), np.arange(n)
         rows = tables[m][own]
         places[targets.rows[own]] = n + np.arange(rows.shape[0])
-        return (i, dense_table(rows).tobytes()), below(plain_table(X), rows)[places], y
+        return below(plain_table(X), rows)[places], y
 
     return change
 
@@ -538,13 +533,13 @@ def changed_values(table: Any, y: Array, targets: Persons, index: int, candidate
     n_values = len(candidates)
     values = np.broadcast_to(candidates.reshape(n_values, -1), (n_values, len(targets)))
 
-    def change(i: int, m: int) -> tuple[Any, Any, Array]:
+    def change(i: int, m: int) -> tuple[Any, Array]:
         value = values[m, i]
         changed = column.astype(np.result_type(column.dtype, np.asarray(value).dtype))
         changed[targets.rows[slice(*targets.starts[i : i + 2])]] = value
         if index == TARGET_INDEX:
-            return (i, m), table, changed
-        return None, with_attribute(table, index, changed), y
+            return table, changed
+        return with_attribute(table, index, changed), y
 
     return change
 
@@ -588,13 +583,14 @@ def _refit_chunk(
     found: dict[Any, FloatArray] = {}
     fits = []
     for i, m in itertools.product(targets.tolist(), range(n_values)):
-        key, X, y = change(i, m)
+        X, y = change(i, m)
         model, own = template, weights
         if splits:
             X = clone(template[:-1]).fit_transform(X, y)
-            key, model, own = joblib_hash(X), template.steps[-1][1], last
+            model, own = template.steps[-1][1], last
         # The same record, bit for bit, makes the same fit: rounding tells no values apart.
-        if key is None or key not in found:
+        key = joblib_hash((X, y))
+        if key not in found:
             found[key] = model_parameters(clone(model).fit(X, y, **own))
         fits.append(found[key])
     return fits

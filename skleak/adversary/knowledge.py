@@ -282,34 +282,25 @@ def resolve_records(records: Any, n: int) -> IntArray:
 
     Returns (n_targets,).
     """
-    if records is None:
-        return np.arange(n)
-    if isinstance(records, slice):
-        rows = np.arange(n)[records]
+    if records is None or isinstance(records, slice):
+        rows = np.arange(n)[slice(None) if records is None else records]
     else:
-        array = np.atleast_1d(np.asarray(records))
-        if array.dtype == bool:
-            if array.shape != (n,):
-                raise ValueError(
-                    f"`records` as a mask must have one entry for each of the {n} records; got "
-                    f"shape {array.shape}."
-                )
-            rows = np.flatnonzero(array)
-        elif array.size and array.dtype.kind not in "ui":
+        chosen = np.atleast_1d(np.asarray(records))
+        if chosen.size and chosen.dtype.kind not in "uib":
             raise TypeError(
                 "`records` must be None, a slice, a boolean mask or positions of records; got "
-                f"dtype {array.dtype}."
+                f"dtype {chosen.dtype}."
             )
-        else:
-            rows = array.astype(np.intp).ravel()
+        try:
+            rows = np.arange(n)[chosen if chosen.size else []].ravel()
+        except IndexError as error:
+            raise ValueError(
+                f"`records` must lie in {-n}, ..., {n - 1}, or be a mask with one entry for each "
+                f"of the {n} records: {error}."
+            ) from error
     if not len(rows):
         raise ValueError("`records` selects no record. Pass None to attack all of them.")
-    if rows.min() < -n or rows.max() >= n:
-        raise ValueError(
-            f"`records` must lie in {-n}, ..., {n - 1}, the positions of {n} records; got "
-            f"{rows[(rows < -n) | (rows >= n)][0]}."
-        )
-    return rows % n
+    return rows
 
 
 def find_secret(table: Any, attribute: Any, values: Any = None) -> Secret:

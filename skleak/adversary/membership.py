@@ -23,7 +23,7 @@ from skleak.adversary.models import is_model
 from skleak.adversary.records import Records
 from skleak.exceptions import AttackNotApplicableError
 from skleak.losses import LogisticLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
-from skleak.utils._arguments import check_numbers
+from skleak.utils._arguments import check_numbers, check_real
 from skleak.utils._blocks import row_blocks
 from skleak.utils._predictions import (
     class_probabilities,
@@ -455,10 +455,7 @@ def calibrated_threshold(scores: FloatArray, prior: float) -> float:
 
 def check_rate(false_positive_rate: npt.ArrayLike) -> FloatArray:
     """One rate, of shape (), or several, of shape (k,), in [0, 1]."""
-    rate = np.asarray(false_positive_rate, dtype=np.float64)
-    if rate.ndim > 1 or not np.all((rate >= 0.0) & (rate <= 1.0)):
-        raise ValueError(
-            "`false_positive_rate` must lie in [0, 1], each if there are several; got "
-            f"{false_positive_rate!r}."
-        )
+    rate = check_real("false_positive_rate", false_positive_rate, high=1.0)
+    if rate.ndim > 1:
+        raise ValueError(f"`false_positive_rate` must be one rate or a row; got {rate.shape}.")
     return rate

@@ -30,7 +30,7 @@ from skleak.adversary.hypotheses import (
 )
 from skleak.adversary.knowledge import column_names
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
-from skleak.utils._arguments import check_numbers, seeded, unseeded
+from skleak.utils._arguments import check_numbers, check_real, seeded, unseeded
 from skleak.utils._sklearn_compat import BaseSearchCV
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -339,13 +339,19 @@ def is_model(released: Any) -> bool:
     return hasattr(released, "predict") or hasattr(released, "coef_")
 
 
+def given_releases(released: Any) -> tuple[list[Any] | None, bool]:
+    """Models that were released, None where parameters are given, and whether there is only one."""
+    if is_model(released):
+        return [released], True
+    if len(released) and is_model(released[0]):
+        return list(released), False
+    return None, np.ndim(released) == 1
+
+
 def count_releases(released: Any) -> int | None:
     """Return the number of releases, None for a single one or none at all."""
-    if released is None or is_model(released):
-        return None
-    if len(released) and is_model(released[0]):
-        return len(released)
-    return None if np.ndim(released) == 1 else len(released)
+    single = released is None or given_releases(released)[1]
+    return None if single else len(released)
 
 
 def read_releases(
@@ -366,9 +372,8 @@ def read_releases(
         parameters = _check_parameters(check_each(released, each), n_parameters, 3)
         stated = np.full(len(parameters), default_noise)
         return Releases(parameters, _stated_noise(noise_scale, stated), False)
-    single = count_releases(released) is None
-    if is_model(released) or (len(released) and is_model(released[0])):
-        models = [released] if is_model(released) else list(released)
+    models, single = given_releases(released)
+    if models is not None:
         if kind is not None:
             for model in models:
                 kind.check(model)
@@ -423,14 +428,12 @@ def _check_parameters(released: Any, n_parameters: int, ndim: int = 2) -> FloatA
 def _stated_noise(noise_scale: Any, stated: FloatArray) -> FloatArray:
     """Noise of every release, (n_releases,): what is passed, else what is stated."""
     if noise_scale is not None:
-        scale = np.asarray(noise_scale, dtype=np.float64)
-        if scale.ndim > 1 or (scale.ndim == 1 and len(scale) != len(stated)):
+        scale = check_real("noise_scale", noise_scale, finite=True)
+        if scale.shape not in ((), stated.shape):
             raise ValueError(
                 f"`noise_scale` must be a number or have one entry for each of the {len(stated)} "
                 f"releases; got shape {scale.shape}."
             )
-        if not np.all(scale >= 0.0) or not np.all(np.isfinite(scale)):
-            raise ValueError(f"`noise_scale` must be finite and not negative; got {scale.min()}.")
         return np.array(np.broadcast_to(scale, stated.shape))
     if np.any(np.isnan(stated)):
         raise ValueError(

@@ -361,16 +361,23 @@ def _fit_weights(features: FloatArray, member: Array) -> FloatArray:
     share = float(np.nan_to_num(logit(member.mean()), posinf=0.0, neginf=0.0))
     least = _TIE_BREAKER * np.eye(features.shape[1])[1]
     pairs = np.stack([np.zeros_like(features), features], axis=1)
-    return logit_weights(pairs, member.astype(np.intp), np.array([0.0, share]), least)
+    precise = {"gtol": _TOLERANCE * len(member), "ftol": np.finfo(float).eps}
+    chosen, offset = member.astype(np.intp), np.array([0.0, share])
+    return logit_weights(pairs, chosen, offset, least, options=precise)
 
 
 def logit_weights(
-    features: FloatArray, chosen: IntArray, offset: Array | float = 0.0, least: Any = 0.0
+    features: FloatArray,
+    chosen: IntArray,
+    offset: Any = 0.0,
+    least: Any = 0.0,
+    *,
+    options: Any = None,
 ) -> FloatArray:
     """Weights of a conditional logit, none below the least, a priori normal about (1, 0, ..., 0).
 
     Shapes: ``features`` (n, n_values, k); ``chosen`` (n,), positions of values; ``offset``
-    (n_values,); ``least`` (k,); returns (k,).
+    (n_values,); ``least`` (k,); returns (k,). The options are those of scipy's L-BFGS-B.
     """
     rows, center = np.arange(len(chosen)), np.eye(features.shape[2])[0]
     own = features[rows, chosen].sum(axis=0)
@@ -381,11 +388,8 @@ def logit_weights(
         slope = np.tensordot(np.exp(logs), features, 2) - own + away
         return float(0.5 * away @ away - logs[rows, chosen].sum()), slope
 
-    bounds = Bounds(np.broadcast_to(least, center.shape))
-    options = {"gtol": _TOLERANCE * len(chosen), "ftol": np.finfo(float).eps}
-    found = minimize(
-        cost, np.maximum(center, least), jac=True, bounds=bounds, method="L-BFGS-B", options=options
-    )
+    start, bounds = np.maximum(center, least), Bounds(np.broadcast_to(least, center.shape))
+    found = minimize(cost, start, jac=True, bounds=bounds, method="L-BFGS-B", options=options)
     return np.asarray(found.x)
 
 

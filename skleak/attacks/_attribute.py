@@ -53,8 +53,8 @@ class AttributeAttack(RawTableMixin, Attack):
     how likely every candidate value makes a release.
     """
 
-    # How games ask an attack of this very class: about a release of its own for each target, about
-    # some of the targets, or about all of them.
+    # How games ask an attack of this very class, which each has to say itself: about a release of
+    # its own for each target, about some of the targets, or about all of them.
     _games: ClassVar[Literal["each", "some", "all"]]
     _takes_persons: ClassVar[bool] = True
 

@@ -22,7 +22,7 @@ from skleak.adversary.knowledge import (
     with_attribute,
 )
 from skleak.adversary.membership import GradientNorm, finite, norms_by, numbers_of, unwrapped
-from skleak.adversary.models import Shell, count_releases, is_model, read_releases
+from skleak.adversary.models import Shell, given_releases, read_releases
 from skleak.adversary.numbers import HELD_OUT, N_NODES, chebyshev_nodes, is_smooth, number_prior
 from skleak.adversary.records import Records, row_codes
 from skleak.attacks._attribute import AttributeAttack, SomeTargets
@@ -213,12 +213,8 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             shell = self._shell()
             releases = read_releases(released, shell.n_parameters, each=each)
             return (shell, releases.parameters), len(releases.parameters), False
-        single = count_releases(released) is None
-        if is_model(released):
-            models = [released]
-        elif len(released) and is_model(released[0]):
-            models = list(released)
-        else:
+        models, single = given_releases(released)
+        if models is None:
             shell = self._shell()
             parameters = read_releases(released, shell.n_parameters).parameters
             models = list(shell.models_with(parameters))

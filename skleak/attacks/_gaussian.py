@@ -14,7 +14,7 @@ from skleak.adversary.membership import as_membership, check_rate
 from skleak.attacks._base import Attack, guarded
 from skleak.bounds import information_projection_advantage, membership_lower_bound_exponential
 from skleak.exceptions import AttackNotApplicableError
-from skleak.utils._arguments import make_generator
+from skleak.utils._arguments import check_finite, make_generator
 from skleak.utils._blocks import row_blocks
 from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import Interval, validate_data
@@ -285,31 +285,24 @@ class GaussianLinearMembership(Attack):
         """
         check_is_fitted(self, "leverages_")
         n, d = self._X.shape
-        theta = np.asarray(released, dtype=np.float64)
-        if theta.ndim not in (1, 2) or theta.shape[-1] != d or not np.all(np.isfinite(theta)):
-            raise ValueError(
-                f"`released` must be finite and of shape ({d},) or (m, {d}); got shape "
-                f"{theta.shape}."
-            )
-        places, s = np.asarray(rows), np.asarray(s, dtype=np.float64)
-        inside = np.all((places >= 0) & (places < n)) if places.dtype.kind in "iu" else False
-        if not inside or places.ndim > 1:
+        theta, s = check_finite("released", released), check_finite("s", s)
+        places = np.asarray(rows)
+        if places.dtype.kind not in "iu" or not np.all((places >= 0) & (places < n)):
             raise ValueError(
                 f"`rows` must be positions in the design, whole numbers from 0 to {n - 1}; got "
                 f"{rows!r}."
             )
-        if s.ndim > 1 or not np.all(np.isfinite(s)):
-            raise ValueError(f"`s` must be one finite number or one for each test; got {s!r}.")
-        rows = places.astype(np.intp)
         try:
-            (m,) = np.broadcast_shapes(theta.shape[:-1], rows.shape, s.shape, (1,))
+            (m,) = np.broadcast_shapes(theta.shape[:-1], places.shape, s.shape, (1,))
+            theta = np.broadcast_to(theta, (m, d))
         except ValueError:
             raise ValueError(
-                "`released`, `rows` and `s` must have one entry for each test, or one for all; got "
-                f"shapes {theta.shape}, {rows.shape} and {s.shape}."
+                f"`released` must have shape ({d},) or (m, {d}), and `rows` and `s` one entry for "
+                f"each test, or one for all; got shapes {theta.shape}, {places.shape} and "
+                f"{s.shape}."
             ) from None
-        rows, s = np.broadcast_to(rows, m), np.broadcast_to(s, m)
-        return self._log_ratio(np.broadcast_to(theta, (m, d)), rows, s) + self._log_odds
+        rows, s = np.broadcast_to(places.astype(np.intp), m), np.broadcast_to(s, m)
+        return self._log_ratio(theta, rows, s) + self._log_odds
 
     def _log_ratio(self, theta: FloatArray, rows: IntArray, s: FloatArray) -> FloatArray:
         x, left = self._X[rows], 1.0 - self.leverages_[rows]

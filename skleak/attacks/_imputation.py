@@ -34,8 +34,6 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 class _Baseline(AttributeAttack):
     """An attack that does not look at the release."""
 
-    _games = "each"
-
     attribute: Any = None
 
     def _learn(self, table: Any, y: Array, everyone: Population, weights: Any) -> None:
@@ -144,6 +142,8 @@ class PriorAttack(_Baseline):
     array([0.5, 0.5])
     """
 
+    _games = "each"
+
     _: KW_ONLY
     prior: "Literal['marginal', 'uniform', 'conditional'] | Array" = "marginal"
 
@@ -202,6 +202,8 @@ class ImputationAttack(_Baseline):
     >>> attack.score(None, X[:, 0]) > 0.9
     True
     """
+
+    _games = "each"
 
     _: KW_ONLY
     classifier: Any = None
@@ -327,10 +329,7 @@ class CombinedAttributeInference(AttributeAttack):
             given = {"any_covariance": True, "weights": weights}
             box._model = PublicModel.of(self.estimator, table, y, **given)
             box._encoded = [box._model.transform(query) for query in box._raw]
-        if self.numeric_:
-            self._impute_numbers(everyone, asked)
-        else:
-            self._impute(everyone, asked, teachers, fold)
+        self._impute(everyone, asked, teachers, fold)
 
     def _learn_prior(self, everyone: Population) -> None:
         """Frequencies of other folds are learned once it is known who is asked about."""
@@ -338,28 +337,30 @@ class CombinedAttributeInference(AttributeAttack):
     def _impute(
         self, everyone: Population, asked: IntArray, teachers: IntArray, fold: IntArray
     ) -> None:
-        """Set frequencies, and logarithms of imputed probabilities with `y` and without it."""
-        n_values, codes = len(self.values_), everyone.secret.codes
-        self._codes, prior = codes[asked], np.empty((len(asked), n_values))
-        for k in np.unique(self._fold):
-            counts = np.bincount(codes[teachers[fold[teachers] != k]], minlength=n_values)
-            prior[self._fold == k] = (counts + 1.0 / n_values) / (counts.sum() + 1.0)
-        found = [everyone.conditional_prior(self.classifier)[asked], prior]
-        if everyone.known.shape[1]:
-            found[1] = replace(everyone, y=None).conditional_prior(self.classifier)[asked]
-        self._without = np.log(np.stack([*found, prior], axis=2))
-        self.prior_ = prior[: len(self.records_)]
-        self.imputed_ = self.values_[found[0][: len(self.records_)].argmax(axis=1)]
+        """Set numbers, or log-probabilities, that imputation gives with `y` and without it.
 
-    def _impute_numbers(self, everyone: Population, asked: IntArray) -> None:
-        """Set imputed numbers with `y` and without it, and the mean of the others."""
-        column = everyone.secret.column
-        mean = means_of_others(column)
-        found = [everyone.imputed(self.classifier), mean, mean]
-        if everyone.known.shape[1]:
-            found[1] = replace(everyone, y=None).imputed(self.classifier)
-        self._truth, self._without = column[asked], np.stack(found, axis=1)[asked]
-        self.imputed_ = self._without[: len(self.records_), 0]
+        Beside them stands the mean of the others, or the shares of other folds.
+        """
+        secret, n = everyone.secret, len(self.records_)
+        if self.numeric_:
+            self._truth, prior = secret.column[asked], means_of_others(secret.column)[asked]
+        else:
+            n_values = len(self.values_)
+            self._codes, prior = secret.codes[asked], np.empty((len(asked), n_values))
+            for k in np.unique(self._fold):
+                own = secret.codes[teachers[fold[teachers] != k]]
+                counts = np.bincount(own, minlength=n_values)
+                prior[self._fold == k] = (counts + 1.0 / n_values) / (counts.sum() + 1.0)
+            self.prior_ = prior[:n]
+        found = []
+        for known in (everyone, replace(everyone, y=None)):
+            impute = known.imputed if self.numeric_ else known.conditional_prior
+            alone = known.y is None and not known.known.shape[1]
+            found.append(prior if alone else impute(self.classifier)[asked])
+        table = np.stack([*found, prior], axis=-1)
+        self._without = table if self.numeric_ else np.log(table)
+        best = found[0][:n]
+        self.imputed_ = best if self.numeric_ else self.values_[best.argmax(axis=1)]
 
     def _read(self, released: Any, noise_scale: Any, each: int | None) -> tuple[Any, int, bool]:
         return self._box._read(released, noise_scale, each)

@@ -429,6 +429,8 @@ class PosteriorMeanReconstruction(WhiteBoxAttributeInference):
     True
     """
 
+    _games = "each"
+
     values: ClassVar[None] = None  # type: ignore[misc]  # a number has no candidate values
 
     def _secret(self, table: Any, y: Array) -> Secret:

@@ -108,8 +108,8 @@ def test_targets(targets, expected):
 @pytest.mark.parametrize(
     "targets, error, message",
     [
-        ([4], ValueError, "lie in -4, ..., 3.*got 4"),
-        ([True], ValueError, "one entry for each of the 4"),
+        ([4], ValueError, "lie in -4, ..., 3.*index 4"),
+        ([True], ValueError, "one entry for each of the 4 records: boolean"),
         ([], ValueError, "selects no record"),
         (["a"], TypeError, "positions of records"),
     ],

@@ -383,7 +383,7 @@ def test_errors_of_fit_and_predict(make_table, make_pipe):
         with pytest.raises(ValueError, match=message):
             attack.predict(released)
     for noise, message in [
-        (-1.0, "not negative"),
+        (-1.0, "at least 0 and finite"),
         ([1.0, 2.0], "one entry for each of the 3 releases"),
     ]:
         with pytest.raises(ValueError, match=message):
