@@ -15,9 +15,9 @@ from skleak.utils._files import read_document
 from skleak.utils._sklearn_compat import (
     COLUMN_TRANSFORMER_SCHEMA,
     copy_attributes,
+    input_positions,
     output_container,
 )
-from skleak.utils._typing import Array
 
 Leaf = Callable[[str, Any], Any]
 
@@ -35,7 +35,7 @@ def children(node: Any) -> list[tuple[str, Any]]:
     if type(node) is Pipeline or getattr(type(node), "_is_released_pipeline", False) is True:
         return list(node.steps)
     if type(node) is ColumnTransformer:
-        return [(name, step) for name, step, cols in node.transformers_ if not _is_empty(cols)]
+        return [(name, step) for name, step, _ in node.transformers_ if input_positions(node, name)]
     if type(node) is FeatureUnion:
         return list(node.transformer_list)
     if type(node) is TransformedTargetRegressor:
@@ -136,14 +136,6 @@ def _column_transformer(node: Any, steps: dict[str, Any]) -> ColumnTransformer:
     return made
 
 
-def _is_empty(columns: Any) -> bool:
-    """Return True for a selection of no column, whose transformer was never fitted."""
-    if isinstance(columns, str | int | slice):
-        return False
-    selected = np.asarray(columns)
-    return not selected.any() if selected.dtype == bool else selected.size == 0
-
-
 def _target_regressor(regressor: Any, transformer: Any, n_dim: int) -> TransformedTargetRegressor:
     """Build a fitted one of fitted parts."""
     made = TransformedTargetRegressor(regressor, transformer=transformer, check_inverse=False)
@@ -211,9 +203,10 @@ def written_pipeline(pipeline: Any, path: str = "") -> dict[str, Any]:
 
 def _written_columns(step: ColumnTransformer, path: str) -> dict[str, Any]:
     names = getattr(step, "feature_names_in_", None)
+    labels = range(step.n_features_in_) if names is None else names.tolist()
     steps = []
-    for name, child, columns in step.transformers_:
-        chosen = _plain_columns(columns, step.n_features_in_, names)
+    for name, child, _ in step.transformers_:
+        chosen = [labels[k] for k in input_positions(step, name)]
         is_passed = isinstance(child, FunctionTransformer) and child.func is None
         written = "passthrough" if is_passed else _written(child, f"{path}__{name}")
         steps.append([name, written, chosen])
@@ -226,19 +219,6 @@ def _written_columns(step: ColumnTransformer, path: str) -> dict[str, Any]:
         "sparse_output": step.sparse_output_,
         "container": output_container(step),
     }
-
-
-def _plain_columns(columns: Any, n_features: int, names: Array | None) -> list[Any]:
-    """Return columns as a list of names, or of places where they have none."""
-    labels = np.arange(n_features) if names is None else names
-    if isinstance(columns, slice) and isinstance(columns.start or columns.stop, str):
-        places = pd.Index(labels).slice_indexer(columns.start, columns.stop)
-        return list(labels[places].tolist())
-    chosen = np.asarray(columns) if not isinstance(columns, slice) else columns
-    if isinstance(chosen, np.ndarray) and chosen.dtype.kind in "UO" and chosen.size:
-        return list(chosen.tolist())
-    is_empty = isinstance(chosen, np.ndarray) and chosen.size == 0
-    return [] if is_empty else list(labels[chosen].tolist())
 
 
 def _read(node: Any) -> Any:

@@ -27,6 +27,7 @@ from skleak.mechanisms.goals import resolve_goal
 from skleak.report import LeakageReport
 from skleak.report.guarantee import Promises
 from skleak.report.leakage import build_leakage_report
+from skleak.utils._arguments import check_choice
 from skleak.utils._blocks import Blocks, aligned_chunks, dense, is_large
 from skleak.utils._files import write_table
 from skleak.utils._records import (
@@ -187,11 +188,13 @@ class MeasuredModel(LinearModelParameters):
         state = self._confidential_state()
         if queries is None:
             return state
-        with values_withheld(queries, None, "the queries"):
-            queries = validate_data(
-                self, queries, accept_sparse="csr", dtype=np.float64, reset=False
-            )
-        return seen_through(state, dense(queries))
+        return seen_through(state, dense(self._read(queries, "the queries")))
+
+    def _read(self, X: Any, what: str = "the target") -> Any:
+        """Validate records in memory as those of the fit were."""
+        with values_withheld(X, None, what):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return sparse.csr_array(X) if sparse.issparse(X) else X
 
     def _trained_on(self, X: Any, y: Any = None) -> bool:
         """Return True for the records of the fit, in their order, as the model received them.
@@ -201,9 +204,8 @@ class MeasuredModel(LinearModelParameters):
         objective = self._confidential_state().objective
         if is_large_source(X):
             return same_numbers(opened(self, X).X, objective.X)
-        with values_withheld(X, None):
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        if not same_numbers(X, objective.X):
+        records = self._read(X)
+        if not same_numbers(records, objective.X):
             return False
         return y is None or np.array_equal(self._encode_targets(y, X, fitted=True), objective.y)
 
@@ -224,15 +226,12 @@ class MeasuredModel(LinearModelParameters):
                 f"The target lies outside memory, and X, of type {type(X).__name__}, does not. "
                 "Pass both as Dask arrays, or both as arrays."
             )
-        passed = X
-        with values_withheld(X, None):
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        X = sparse.csr_array(X) if sparse.issparse(X) else X
+        records = self._read(X)
         with values_withheld(None, y):
             y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
-            y = self._encode_targets(y, passed, fitted=True)
-        check_consistent_length(X, y)
-        return X, y
+            y = self._encode_targets(y, X, fitted=True)
+        check_consistent_length(records, y)
+        return records, y
 
     def fisher_information_loss(
         self,
@@ -331,10 +330,8 @@ class MeasuredModel(LinearModelParameters):
         a millionth of their noise: the coefficients lie on a grid, and digits far below it may
         show several of them at once.
         """
-        if per not in _GRAINS:
-            raise ValueError(f"`per` must be one of {list(_GRAINS)}; got {per!r}.")
-        if norm not in ("spectral", "trace"):
-            raise ValueError(f"`norm` must be 'spectral' or 'trace'; got {norm!r}.")
+        check_choice("per", per, _GRAINS)
+        check_choice("norm", norm, ("spectral", "trace"))
         if out is not None and per not in ("record", "feature"):
             raise ValueError(
                 f"`out` takes the losses of records, one row each; got per={per!r}. Pass "

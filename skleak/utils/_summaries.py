@@ -15,6 +15,7 @@ The first pass counts the numbers in few bins, and each further one those within
 the wanted rank, until that bin is a single number. The largest few are found in one pass.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
@@ -288,26 +289,22 @@ class Quantiles:
         """Drop as few more bits as fit into the capacity."""
         if len(self.bins) <= self.capacity:
             return self
-        low, high = 0, 62 - self.dropped  # bits that are too few, and enough
-        while high - low > 1:
-            middle = (low + high) // 2
-            kept = np.right_shift(self.bins, middle)
-            fits = 1 + np.count_nonzero(kept[1:] != kept[:-1]) <= self.capacity
-            low, high = (low, middle) if fits else (middle, high)
-        bins, counts = _summed(np.right_shift(self.bins, high), self.counts)
-        return type(self)(bins, counts, self.dropped + high, self.capacity, self.n_missing)
+
+        def fits(bits: int) -> bool:
+            kept = np.right_shift(self.bins, bits)
+            return bool(1 + np.count_nonzero(kept[1:] != kept[:-1]) <= self.capacity)
+
+        bits = bisect_left(range(62 - self.dropped), True, key=fits)
+        bins, counts = _summed(np.right_shift(self.bins, bits), self.counts)
+        return type(self)(bins, counts, self.dropped + bits, self.capacity, self.n_missing)
 
 
 def _summed(
     bins: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Distinct bins, ascending, and the sums of their counts."""
-    order = np.argsort(bins, kind="stable")
-    bins, counts = bins[order], counts[order]
-    first = np.flatnonzero(np.append(True, bins[1:] != bins[:-1])[: len(bins)])
-    if not len(first):
-        return bins, counts
-    return bins[first], np.add.reduceat(counts, first)
+    distinct, place = np.unique(bins, return_inverse=True)
+    return distinct, np.bincount(place, counts, len(distinct)).astype(np.int64)
 
 
 def _ordered(values: FloatArray) -> npt.NDArray[np.int64]:

@@ -302,8 +302,12 @@ def test_rows_beyond_the_promised_norm(classes, form):
 @pytest.mark.parametrize(
     "options, error, message",
     [
-        ({"per": "row"}, ValueError, "`per` must be one of ['record', 'feature', 'dataset', 'grou"),
-        ({"norm": "l1"}, ValueError, "`norm` must be 'spectral' or 'trace'; got 'l1'"),
+        (
+            {"per": "row"},
+            ValueError,
+            "`per` must be one of 'record', 'feature', 'dataset'",
+        ),
+        ({"norm": "l1"}, ValueError, "`norm` must be one of 'spectral', 'trace'; got 'l1'"),
         ({"features": "agee"}, ValueError, "unknown column 'agee'"),
         ({"features": 4}, ValueError, "index 4, but there are 4 columns"),
         ({"features": []}, ValueError, "selects no column"),
