@@ -263,7 +263,7 @@ def discretized_epsilon(
 
     See Also
     --------
-    subsampled_gaussian_epsilon : Steps on random batches.
+    SubsampledGaussian : Steps on random batches.
 
     Examples
     --------

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skleak.accounting import subsampled_gaussian_rdp
-from skleak.accounting.subsampled import subsampled_gaussian_epsilon, subsampled_gaussian_tradeoff
+from skleak.accounting.subsampled import SubsampledGaussian
 from skleak.bounds import curve_advantage, hammersley_chapman_robbins_mse
 from skleak.utils._arguments import as_result, check_real
 from skleak.utils._typing import FloatArray
@@ -56,21 +56,18 @@ class SGDGuarantee:
     @property
     def renyi(self) -> float:
         """Renyi divergence of order 2 in nats, where a record is replaced by another."""
-        return float(subsampled_gaussian_rdp(*self._steps, sampling=self.sampling))
+        steps = self.noise_multiplier, self.sampling_rate, self.n_steps
+        return float(subsampled_gaussian_rdp(*steps, sampling=self.sampling))
 
     @cached_property
     def epsilon(self) -> float:
         """Epsilon at ``delta`` in nats, where a record is replaced by another."""
-        return subsampled_gaussian_epsilon(
-            *self._steps, self.delta, relation="replace", sampling=self.sampling
-        )
+        return self._steps().epsilon(self.delta)
 
     @cached_property
     def curve(self) -> Curve:
         """Trade-off curve between two values of a record, as corners ``(alpha, beta)``."""
-        return subsampled_gaussian_tradeoff(
-            *self._steps, relation="replace", sampling=self.sampling
-        )
+        return self._steps().curve()
 
     @cached_property
     def membership_curve(self) -> Curve:
@@ -81,7 +78,7 @@ class SGDGuarantee:
         """
         if self.sampling == "fixed":
             return self.curve
-        return subsampled_gaussian_tradeoff(*self._steps, relation="add-or-remove")
+        return self._steps("add-or-remove").curve()
 
     def advantage(self, prior: npt.ArrayLike) -> Any:
         """Bound the advantage of guessing one of several values of a record, or of a part of it.
@@ -151,6 +148,6 @@ class SGDGuarantee:
         """
         return hammersley_chapman_robbins_mse(self.renyi, widths)
 
-    @property
-    def _steps(self) -> tuple[float, float, int]:
-        return self.noise_multiplier, self.sampling_rate, self.n_steps
+    def _steps(self, relation: str = "replace") -> SubsampledGaussian:
+        steps = self.noise_multiplier, self.sampling_rate, self.n_steps
+        return SubsampledGaussian(*steps, relation, self.sampling)

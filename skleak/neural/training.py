@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 
 from skleak._released import TABLE
 from skleak.accounting.discrete import discrete_gaussian_cover, discretized_epsilon
-from skleak.accounting.subsampled import subsampled_gaussian_mu
+from skleak.accounting.subsampled import SubsampledGaussian
 from skleak.mechanisms import EpsilonDelta, GaussianDP, NoiseGoal
 from skleak.mechanisms.grids import dyadic_discrete_gaussian
 from skleak.neural.gradients import Gradients, Part, SumGrid, make_clipping
@@ -567,14 +567,9 @@ class Plan:
         mu = float(np.sqrt(n_steps) * mu)
         if mu_delta > 0.0:
             with suppress(ImportError):
-                steps = m.effective_noise_multiplier, m.sampling_rate, n_steps, mu_delta
-                smaller = subsampled_gaussian_mu(
-                    *steps,
-                    relation="replace",
-                    sampling=m.sampling,
-                    n_parameters=n_parameters,
-                    relative_step=step,
-                )
+                described = m.effective_noise_multiplier, m.sampling_rate, n_steps
+                steps = SubsampledGaussian(*described, "replace", m.sampling)
+                smaller = steps.mu(mu_delta, n_parameters=n_parameters, relative_step=step)
                 if smaller < mu:
                     return smaller, mu_delta
         return mu, 0.0

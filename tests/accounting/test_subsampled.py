@@ -14,11 +14,20 @@ from skleak.accounting import (
     gaussian_epsilon,
     subsampled_gaussian_rdp,
 )
-from skleak.accounting.subsampled import (
-    subsampled_gaussian_epsilon,
-    subsampled_gaussian_mu,
-    subsampled_gaussian_tradeoff,
-)
+from skleak.accounting.subsampled import SubsampledGaussian
+
+
+def subsampled_gaussian_epsilon(sigma, rate, n_steps, delta, **how):
+    return SubsampledGaussian(sigma, rate, n_steps, **how).epsilon(delta)
+
+
+def subsampled_gaussian_tradeoff(sigma, rate, n_steps, **how):
+    return SubsampledGaussian(sigma, rate, n_steps, **how).curve()
+
+
+def subsampled_gaussian_mu(sigma, rate, n_steps, delta, relation="add-or-remove", **how):
+    sampling = how.pop("sampling", "poisson")
+    return SubsampledGaussian(sigma, rate, n_steps, relation, sampling).mu(delta, **how)
 
 
 @pytest.fixture

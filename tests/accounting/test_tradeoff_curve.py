@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from skleak.accounting import gaussian_delta, tradeoff_curve
-from skleak.accounting.subsampled import subsampled_gaussian_tradeoff
+from skleak.accounting.subsampled import SubsampledGaussian
 from skleak.bounds import curve_advantage, dp_advantage, gdp_advantage
 
 RATES = np.array([1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.9])
@@ -86,7 +86,7 @@ def test_riskcal_agrees():
         accountant.step(noise_multiplier=0.8, sample_rate=0.2)
     alpha, beta = tradeoff_curve(accountant)
     theirs = accountant.get_beta(alpha=RATES)
-    own = subsampled_gaussian_tradeoff(0.8, 0.2, 10)
+    own = SubsampledGaussian(0.8, 0.2, 10).curve()
     for curve in ((alpha, beta), own):
         found = np.interp(RATES, *curve)
         np.testing.assert_allclose(found[RATES >= 1e-3], theirs[RATES >= 1e-3], atol=2e-5)
@@ -98,7 +98,7 @@ def test_riskcal_agrees():
 def test_the_far_end_of_a_curve_is_not_too_high():
     """One step, in closed form: a record that is found once in a million false alarms."""
     pytest.importorskip("dp_accounting")
-    curve = subsampled_gaussian_tradeoff(0.8, 0.2, 1)
+    curve = SubsampledGaussian(0.8, 0.2, 1).curve()
     rates = np.array([1e-9, 1e-7, 1e-5, 1e-3])
     exact = 0.8 * rates + 0.2 * ndtr(1.25 - ndtri(1.0 - rates))
     found = 1.0 - np.interp(rates, *curve)

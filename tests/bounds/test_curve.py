@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
-from skleak.accounting.subsampled import subsampled_gaussian_tradeoff
+from skleak.accounting.subsampled import SubsampledGaussian
 from skleak.bounds import curve_advantage, dp_advantage, gdp_advantage
 from skleak.bounds.priors import advantage_to_success
 
@@ -138,8 +138,8 @@ def test_no_attack_on_a_subsampled_run_exceeds_the_curve_of_its_accountant(rng):
         for p, m in zip(prior, means, strict=True)
     ]
     success = np.mean(np.argmax(scores, axis=0) == secrets)
-    curve = subsampled_gaussian_tradeoff(sigma, rate, 1, relation="replace")
-    reference = subsampled_gaussian_tradeoff(sigma, rate, 1)
+    curve = SubsampledGaussian(sigma, rate, 1, relation="replace").curve()
+    reference = SubsampledGaussian(sigma, rate, 1).curve()
     bound = curve_advantage(*curve, prior, reference=reference, between="linear")
     assert success <= advantage_to_success(bound, prior) + 4.0 * np.sqrt(0.25 / len(secrets))
     assert bound < 0.25

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import skleak
 from skleak.accounting import LeakageLedger
-from skleak.accounting.subsampled import subsampled_gaussian_tradeoff
+from skleak.accounting.subsampled import SubsampledGaussian
 from skleak.exceptions import LeakageBudgetError, NoGuaranteeError, PrivacyLeakWarning
 from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxLeakage
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor
@@ -272,7 +272,7 @@ def test_goals_and_budgets(data):
     assert 0.5 < mu.noise_multiplier_ < 2.0 * 20**0.5 * 1.11524
     for share, holds in ((1.0, True), (0.99, False)):
         sigma = share * mu.noise_multiplier_ / 1.11524
-        alpha, beta = subsampled_gaussian_tradeoff(sigma, 0.2, 20, relation="replace")
+        alpha, beta = SubsampledGaussian(sigma, 0.2, 20, relation="replace").curve()
         assert np.all(beta >= norm.cdf(-norm.ppf(alpha) - 1.0) - 1e-6) == holds
     with pytest.raises(ValueError, match="noise_multiplier"):
         _model(noise_multiplier=MaxLeakage(1.0)).fit(X, y)
