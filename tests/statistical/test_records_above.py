@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skleak.audit.tables._membership import _played
+from skleak.audit.tables._membership import ReleasedDesign
 from skleak.metrics import records_above
 from skleak.metrics.verdicts import group_p_value
 
@@ -88,7 +88,9 @@ def test_thresholds_that_are_learned_from_other_releases_are_allowed_for(n_relea
         member, attacked = rng.random((n_releases, 200)) < 0.5, np.ones((n_releases, 200), bool)
         done = {"member": member, "attacked": attacked, "scores": scores[:, None, None]}
         done["guesses"] = np.full((n_releases, 1, 1, 200), -1)
-        found = _played(SimpleNamespace(rules={"loss": "score"}, classifies=True), done, 0)["loss"]
+        found = ReleasedDesign._played(
+            SimpleNamespace(rules={"loss": "score"}, classifies=True), done, 0
+        )["loss"]
         right, extra = found.right, {"extra_variance": found.extra}
         p_values = [group_p_value(right[:, :size], **extra) for size in sizes]
         wrong += np.array(p_values) <= level

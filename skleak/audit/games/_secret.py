@@ -339,14 +339,9 @@ class SecretGame(LeveledGame, TabledGame, Trained):
     information: ShapedInformation | None = None  # where the covariance follows the data
     goal: Any = None  # what makes the noise scale a function of the records
     uncounted: str = ""  # why no bound counts what it tells
-    _seconds = 0.0  # of one core, that all bounds at one noise scale take
-
-    @staticmethod
-    def seconds_of(n: int, n_values: int, width: int, *, shaped: bool) -> float:
-        """Seconds of one core for all bounds of n records, by measurements on a plain computer."""
-        if shaped:
-            return 2.5e-3 * n * n_values**2 * float(np.sqrt(width))
-        return 0.0 if n_values == 2 else 4e-4 * n * n_values**2
+    # Seconds of one core that all bounds at one noise scale take, by measurements on a plain
+    # computer.
+    _seconds = 0.0
 
     @property
     def _swift(self) -> bool:

@@ -32,7 +32,6 @@ from skleak.audit.tables._rates import (
     judged_columns,
     mean_utility,
     over_noise,
-    record_table,
     release_key,
     share_interval,
     success_columns,
@@ -337,49 +336,104 @@ class MembershipDesign(Design):
 
     rules: Mapping[str, str]  # by name of an attack, how it guesses
     prior: float  # probability of membership
-    max_advantage: float  # that is tolerated of a record
-    parts: Mapping[str, Array]  # by kind of group, that of each target, (n_targets,); None for none
-    classifies: bool = True  # whether labels are predicted
-    # Known of drawn records alone: success that differential privacy allows at each level, and how
-    # far the parameters with and without each target are apart, (n_targets,).
-    dp: tuple[float, ...] = ()
-    distances: FloatArray
 
     @property
     def baseline(self) -> float:
         """Success of the prior alone."""
         return max(self.prior, 1.0 - self.prior)
 
-    def attack_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and attack, from what is finished."""
-        rows, level = [], _drawn_level if self.drawn else _actual_level
-        for k, noise in enumerate(self.noise_scales if cells else ()):
-            bounds, limits, gap, utility, distances, attacks = level(self, cells, k)
-            best = {f"bayes_{at}": best_rate(distances, rate) for at, rate in TPR.items()}
-            for name, (played, found, above) in attacks.items():
-                row = {
-                    "noise_scale": noise,
-                    "attack": name,
-                    **success_columns(played.shown, self.baseline),
-                    **{rate: found[rate] for rate in _FIRST},
-                    **ends("gap", gap),
-                    "lower_bound": surely_reached(gap, self.prior),
-                    **judged_columns(self, played, bounds, limits, utility),
-                    **above,
-                    **{rate: found[rate] for rate in RATES[len(_FIRST) :]},
-                    **best,
-                }
-                rows.append(row)
-        return pd.DataFrame(rows)
+    def columns(
+        self,
+        played: Played,
+        found: Mapping[str, float],
+        above: Mapping[str, Any],
+        *,
+        bounds: Mapping[str, float],
+        limits: Mapping[str, float],
+        gap: Interval,
+        utility: float,
+        distances: FloatArray,
+    ) -> dict[str, Any]:
+        """Return columns of an attack: its success, rates, and how many are above the limit.
 
-    def record_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and candidate."""
-        columns = _drawn_records if self.drawn else _actual_records
-        return record_table(self, lambda k: columns(self, cells, k), self.baseline)
+        All of a level share what bounds are, and may be where they are estimates, the gap, utility,
+        and distances of models with and without over the noise.
+        """
+        return {
+            **success_columns(played.shown, self.baseline),
+            **{rate: found[rate] for rate in _FIRST},
+            **ends("gap", gap),
+            "lower_bound": surely_reached(gap, self.prior),
+            **judged_columns(self, played, bounds, limits, utility),
+            **above,
+            **{rate: found[rate] for rate in RATES[len(_FIRST) :]},
+            **{f"bayes_{at}": best_rate(distances, rate) for at, rate in TPR.items()},
+        }
+
+
+@dataclass(kw_only=True, eq=False)
+class ReleasedDesign(MembershipDesign):
+    """A game about all candidates at once, some of whom are members of each release."""
+
+    max_advantage: float  # that is tolerated of a record
+    parts: Mapping[str, Array]  # by kind of group, that of each target, (n_targets,); None for none
+    classifies: bool  # whether labels are predicted
+
+    def attack_columns(self, k: int, cells: Mapping[str, Outcome]) -> dict[str, dict[str, Any]]:
+        """Return success of each attack, from what is finished."""
+        done, level = self._finished(cells), self.confidence_level
+        separation, bounds, limits = self._separation(done, k), dict[str, float](), {}
+        success = _mean(pair_success(separation, self.prior), 1)
+        for name in self.bounds:
+            values = pd.Series(success if name == "bayes" else done["dp"][:, k])
+            bounds[name] = float(values.mean())
+            limits[name] = bounds[name] + N_ERRORS * np.sqrt(_error(values.dropna().to_numpy()))
+        gaps = pd.Series(done["gap"][:, k]).dropna()
+        shared: dict[str, Any] = {
+            "bounds": bounds,
+            "limits": limits,
+            "gap": mean_interval(gaps, confidence_level=level) if len(gaps) else UNKNOWN,
+            "utility": float(pd.Series(done["utility"][:, k]).mean()),
+            "distances": separation,
+        }
+        found, n_games = self._played(done, k), int(done["attacked"].sum())
+        # The count of records is that of the attack which shows most.
+        each_level = simultaneous_confidence_level(level, len(found))
+        limit = self.max_advantage, self.baseline, each_level
+        betting: dict[str, Any] = {"value_range": (0.0, 1.0), "method": "betting"}
+        attacks = {}
+        for name, each in found.items():
+            judged = mean_interval(each.shares, confidence_level=self.verdict_level, **betting)
+            shown = share_interval(each.wider, n_games, level)
+            asked = (done["member"], done["attacked"], level, len(found))
+            above = records_above(each.right, *limit, extra_variance=each.extra)
+            columns = {
+                "records_above": above.at_least if above.tells else np.nan,
+                "records_above_by": above.method,
+                "design_effect": above.design_effect,
+                "enough_releases": above.n_enough,
+            }
+            played = Played(shown, judged, n_games, each.shares)
+            rated = rates(each.scores, *asked, guesses=each.guesses)
+            attacks[name] = self.columns(played, rated, columns, **shared)
+        return attacks
+
+    def record_columns(self, k: int, cells: Mapping[str, Outcome]) -> dict[str, Any]:
+        """Return success about each candidate."""
+        done = self._finished(cells)
+        separation = self._separation(done, k)
+        played = self._played(done, k).items()
+        return {
+            "prior": self.baseline,
+            "n_games": done["attacked"].sum(axis=0),
+            "bayes": _mean(pair_success(separation, self.prior)),
+            **{f"success_{name}": _mean(each.right) for name, each in played},
+            **{f"bayes_{at}": _mean(true_positives(separation, rate)) for at, rate in TPR.items()},
+        }
 
     def groups(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
         """One row for each noise level, attack and group, with p-values corrected for all."""
-        done = {} if self.drawn else _finished(self, cells)
+        done = self._finished(cells)
         groups = [
             (kind, group, places)
             for kind, labels in self.parts.items()
@@ -387,7 +441,7 @@ class MembershipDesign(Design):
         ]
         rows = []
         for k, noise in enumerate(self.noise_scales if done and groups else ()):
-            for name, each in _played(self, done, k).items():
+            for name, each in self._played(done, k).items():
                 for kind, group, places in groups:
                     right = each.right[:, places]
                     n_games = int(np.sum(~np.isnan(right)))
@@ -404,6 +458,80 @@ class MembershipDesign(Design):
             table["p_value"] = np.minimum(corrected * table["kind"].nunique(), 1.0)
         return table
 
+    def _separation(self, done: Mapping[str, Array], k: int) -> FloatArray:
+        """Distances of models with and without over the noise, NaN but for members."""
+        return np.where(done["member"], over_noise(done["distance"], self.noise_scales[k]), np.nan)
+
+    def _finished(self, cells: Mapping[str, Outcome]) -> dict[str, Array]:
+        """Arrays of the releases that are finished, (n_releases, ...) each; none without any."""
+        keys = map(release_key, range(self.n_releases))
+        done = [cells[key] for key in keys if key in cells]
+        return {name: np.stack([cell[name] for cell in done]) for name in (done[0] if done else ())}
+
+    def _played(self, done: Mapping[str, Array], k: int) -> dict[str, _Guessed]:
+        """Answers of every attack."""
+        member, attacked = done["member"], done["attacked"]
+        played, residuals = {}, not self.classifies
+        for j, (name, rule) in enumerate(self.rules.items()):
+            scores, guesses, pseudo = done["scores"][:, j, k], done["guesses"][:, j, k], np.empty(0)
+            if rule == "likelihood_ratio":
+                scores = likelihood_ratios(scores, member, self.prior, residuals=residuals)
+                guesses = scores > 0.0
+            elif rule == "scale":
+                scores = scale_odds(scores, member.astype(bool), self.prior)
+                guesses = scores > 0.0
+            elif rule == "robust":
+                scores = robust_shares(scores, member, residuals=residuals)
+            # A single release has no others to learn from.
+            if rule == "robust" or (rule == "score" and len(member) > 1):
+                guesses, pseudo = learned_guesses(scores, member, attacked)
+            right = np.where(attacked, guesses == member, np.nan)
+            shares = _mean(right, 1)
+            wider = max(shares, pseudo, key=_error)
+            extra = _error(wider) - _error(shares)
+            played[name] = _Guessed(scores, guesses, right, shares, wider, extra)
+        return played
+
+
+@dataclass(kw_only=True, eq=False)
+class DrawnDesign(MembershipDesign):
+    """A game about one candidate at a time, who is drawn in or out."""
+
+    dp: tuple[float, ...]  # success that differential privacy allows at each level
+    distances: FloatArray  # of the parameters with and without each target, (n_targets,)
+
+    def attack_columns(self, k: int, cells: Mapping[str, Outcome]) -> dict[str, dict[str, Any]]:
+        """Return success of each attack, from what is finished."""
+        noise = self.noise_scales[k]
+        computed = cells.get(cell_key(noise, "bounds"), {})
+        known = computed | {"dp": self.dp[k]}
+        shared: dict[str, Any] = {
+            "bounds": {name: float(np.mean(known.get(name, np.nan))) for name in self.bounds},
+            "limits": {},  # of two hypotheses bounds are no estimates
+            "gap": _difference(cells.get(cell_key(noise, "gap")), self.confidence_level),
+            "utility": mean_utility(cells, noise),
+            "distances": over_noise(self.distances, noise),
+        }
+        attacks = {}
+        for name in self.attacks:
+            if (found := cells.get(cell_key(noise, name))) is not None:
+                # Games about different records spread no more than a binomial of their mean
+                # (Hoeffding 1956).
+                rated = dict(zip(RATES, found["rates"].tolist(), strict=True))
+                attacks[name] = self.columns(Played.of(self, found), rated, {}, **shared)
+        return attacks
+
+    def record_columns(self, k: int, cells: Mapping[str, Outcome]) -> dict[str, Any]:
+        """Return success about each candidate, and bounds."""
+        noise = self.noise_scales[k]
+        separation = over_noise(self.distances, noise)
+        return {
+            "prior": self.baseline,
+            "n_games": self.n_releases,
+            **bounded_columns(self, cells, noise),
+            **{f"bayes_{name}": true_positives(separation, rate) for name, rate in TPR.items()},
+        }
+
 
 def surely_reached(gap: Interval, prior: float) -> float:
     """Success that some attack reaches, from a gap of losses in [0, 1] at its confidence."""
@@ -415,138 +543,9 @@ def surely_reached(gap: Interval, prior: float) -> float:
     return float(baseline + (1.0 - baseline) * gain)
 
 
-# What bounds are, and may be where they are estimates; the gap; utility; distances of models with
-# and without over the noise; of each attack success, rates, and how many are above the limit.
-_Level = tuple[
-    Mapping[str, float],
-    Mapping[str, float],
-    Interval,
-    float,
-    FloatArray,
-    Mapping[str, tuple[Played, Mapping[str, float], Mapping[str, Any]]],
-]
-
-
-def _actual_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
-    done, level = _finished(design, cells), design.confidence_level
-    separation, bounds, limits = _separation(design, done, k), dict[str, float](), {}
-    success = _mean(pair_success(separation, design.prior), 1)
-    for name in design.bounds:
-        values = pd.Series(success if name == "bayes" else done["dp"][:, k])
-        bounds[name] = float(values.mean())
-        limits[name] = bounds[name] + N_ERRORS * np.sqrt(_error(values.dropna().to_numpy()))
-    gaps = pd.Series(done["gap"][:, k]).dropna()
-    gap = mean_interval(gaps, confidence_level=level) if len(gaps) else UNKNOWN
-    found, n_games = _played(design, done, k), int(done["attacked"].sum())
-    # The count of records is that of the attack which shows most.
-    limit = (
-        design.max_advantage,
-        design.baseline,
-        simultaneous_confidence_level(level, len(found)),
-    )
-    betting: dict[str, Any] = {"value_range": (0.0, 1.0), "method": "betting"}
-    attacks = {}
-    for name, each in found.items():
-        judged = mean_interval(each.shares, confidence_level=design.verdict_level, **betting)
-        shown = share_interval(each.wider, n_games, level)
-        asked = (done["member"], done["attacked"], level, len(found))
-        above = records_above(each.right, *limit, extra_variance=each.extra)
-        columns = {
-            "records_above": above.at_least if above.tells else np.nan,
-            "records_above_by": above.method,
-            "design_effect": above.design_effect,
-            "enough_releases": above.n_enough,
-        }
-        played = Played(shown, judged, n_games, each.shares)
-        attacks[name] = played, rates(each.scores, *asked, guesses=each.guesses), columns
-    utility = float(pd.Series(done["utility"][:, k]).mean())
-    return bounds, limits, gap, utility, separation, attacks
-
-
-def _actual_records(
-    design: MembershipDesign, cells: Mapping[str, Outcome], k: int
-) -> dict[str, Array]:
-    done = _finished(design, cells)
-    separation = _separation(design, done, k)
-    played = _played(design, done, k).items()
-    return {
-        "n_games": done["attacked"].sum(axis=0),
-        "bayes": _mean(pair_success(separation, design.prior)),
-        **{f"success_{name}": _mean(each.right) for name, each in played},
-        **{f"bayes_{at}": _mean(true_positives(separation, rate)) for at, rate in TPR.items()},
-    }
-
-
-def _separation(design: MembershipDesign, done: Mapping[str, Array], k: int) -> FloatArray:
-    """Distances of models with and without over the noise, NaN but for members."""
-    return np.where(done["member"], over_noise(done["distance"], design.noise_scales[k]), np.nan)
-
-
-def _finished(design: MembershipDesign, cells: Mapping[str, Outcome]) -> dict[str, Array]:
-    """Arrays of the releases that are finished, (n_releases, ...) each; none without any."""
-    keys = map(release_key, range(design.n_releases))
-    done = [cells[key] for key in keys if key in cells]
-    return {name: np.stack([cell[name] for cell in done]) for name in (done[0] if done else ())}
-
-
-def _played(design: MembershipDesign, done: Mapping[str, Array], k: int) -> dict[str, _Guessed]:
-    """Answers of every attack."""
-    member, attacked = done["member"], done["attacked"]
-    played, residuals = {}, not design.classifies
-    for j, (name, rule) in enumerate(design.rules.items()):
-        scores, guesses, pseudo = done["scores"][:, j, k], done["guesses"][:, j, k], np.empty(0)
-        if rule == "likelihood_ratio":
-            scores = likelihood_ratios(scores, member, design.prior, residuals=residuals)
-            guesses = scores > 0.0
-        elif rule == "scale":
-            scores = scale_odds(scores, member.astype(bool), design.prior)
-            guesses = scores > 0.0
-        elif rule == "robust":
-            scores = robust_shares(scores, member, residuals=residuals)
-        # A single release has no others to learn from.
-        if rule == "robust" or (rule == "score" and len(member) > 1):
-            guesses, pseudo = learned_guesses(scores, member, attacked)
-        right = np.where(attacked, guesses == member, np.nan)
-        shares = _mean(right, 1)
-        wider = max(shares, pseudo, key=_error)
-        extra = _error(wider) - _error(shares)
-        played[name] = _Guessed(scores, guesses, right, shares, wider, extra)
-    return played
-
-
 def _error(shares: FloatArray) -> float:
     """Squared standard error of the mean of shares; 0 where there are too few."""
     return float(shares.var(ddof=1) / len(shares)) if len(shares) > 1 else 0.0
-
-
-def _drawn_level(design: MembershipDesign, cells: Mapping[str, Outcome], k: int) -> _Level:
-    noise = design.noise_scales[k]
-    computed = cells.get(cell_key(noise, "bounds"), {})
-    known = computed | {"dp": design.dp[k]}
-    bounds = {name: float(np.mean(known.get(name, np.nan))) for name in design.bounds}
-    gap = _difference(cells.get(cell_key(noise, "gap")), design.confidence_level)
-    attacks = {}
-    for name in design.attacks:
-        if (found := cells.get(cell_key(noise, name))) is not None:
-            # Games about different records spread no more than a binomial of their mean (Hoeffding
-            # 1956).
-            own = dict(zip(RATES, found["rates"].tolist(), strict=True))
-            attacks[name] = Played.of(design, found), own, dict[str, Any]()
-    distances = over_noise(design.distances, noise)
-    # Of two hypotheses bounds are no estimates.
-    return bounds, {}, gap, mean_utility(cells, noise), distances, attacks
-
-
-def _drawn_records(
-    design: MembershipDesign, cells: Mapping[str, Outcome], k: int
-) -> dict[str, Any]:
-    noise = design.noise_scales[k]
-    separation = over_noise(design.distances, noise)
-    return {
-        "n_games": np.full(len(design.targets), design.n_releases),
-        **bounded_columns(design, cells, noise),
-        **{f"bayes_{name}": true_positives(separation, rate) for name, rate in TPR.items()},
-    }
 
 
 def _difference(lost: Outcome | None, level: float) -> Interval:

@@ -3,7 +3,7 @@
 What all games share comes first, then the tables of a secret of every record.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,13 +157,42 @@ class Design:
         """Games of each target, where each plays its own."""
         return self.n_fitted or self.n_releases
 
-    def attack_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and attack whose cell is finished."""
+    def attack_columns(self, k: int, cells: Mapping[str, Outcome]) -> dict[str, dict[str, Any]]:
+        """Return what is known of each attack whose cell at one noise level is finished."""
         raise NotImplementedError
 
+    def record_columns(self, k: int, cells: Mapping[str, Outcome]) -> dict[str, Any]:
+        """Return what is known of each record under attack at one noise level."""
+        return {}
+
+    def attack_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
+        """One row for each noise level and attack whose cell is finished."""
+        rows = []
+        for k, noise in enumerate(self.noise_scales if cells else ()):
+            for name, found in self.attack_columns(k, cells).items():
+                rows.append({"noise_scale": noise, "attack": name, **found})
+        return pd.DataFrame(rows)
+
     def record_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and record under attack."""
-        raise NotImplementedError
+        """One row for each noise level and target.
+
+        Drawn secrets have verdicts by records: each in the games of its own, all of them and all
+        levels corrected together.
+        """
+        parts = []
+        for k, noise in enumerate(self.noise_scales):
+            start = {"noise_scale": noise, "record": self.targets}
+            parts.append(pd.DataFrame({**start, **self.record_columns(k, cells)}))
+        table = pd.concat(parts, ignore_index=True)
+        if self.drawn and "bayes" in table:
+            names = [f"success_{name}" for name in self.attacks if name not in self.stacked]
+            played = [name for name in names if table[name].notna().all()]
+            counts = np.zeros((1, len(table)))
+            if played:
+                counts = np.rint(table[played].to_numpy().T * self.games_each)
+            bound, level = table["bayes"].fillna(1.0).to_numpy(), self.confidence_level
+            table["verdict"] = record_verdicts(counts, self.games_each, bound, level)
+        return table
 
     def groups(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
         """One row for each noise level, attack and group of records."""
@@ -185,40 +214,32 @@ class SecretDesign(Design):
     prior_variance: FloatArray | None = None
     estimates: bool = False  # numbers, whose errors are measured
 
-    def attack_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and attack whose cell is finished."""
-        rows, row = [], _error_row if self.estimates else _success_row
-        for noise in self.noise_scales:
-            bounds = cells.get(cell_key(noise, "bounds"))
-            utility = mean_utility(cells, noise)
-            for name in self.attacks:
-                outcome = cells.get(cell_key(noise, name))
-                if outcome is None:
-                    continue
-                found = {"noise_scale": noise, "attack": name}
-                found |= row(self, outcome, bounds, utility)
-                if name in self.incomparable:
-                    # There is no verdict on an attack that uses what the prior leaves out.
-                    found["verdict"] = INCOMPARABLE
-                    found |= {"detectable_excess": np.nan} if "detectable_excess" in found else {}
-                rows.append(found)
-        return pd.DataFrame(rows)
+    def attack_columns(self, k: int, cells: Mapping[str, Outcome]) -> dict[str, dict[str, Any]]:
+        """Return success or errors of each attack, with intervals, bounds and a verdict."""
+        noise, rows = self.noise_scales[k], {}
+        bounds, utility = cells.get(cell_key(noise, "bounds")), mean_utility(cells, noise)
+        for name in self.attacks:
+            if (outcome := cells.get(cell_key(noise, name))) is None:
+                continue
+            row = _error_row if self.estimates else _success_row
+            rows[name] = found = row(self, outcome, bounds, utility)
+            if name in self.incomparable:
+                # There is no verdict on an attack that uses what the prior leaves out.
+                found["verdict"] = INCOMPARABLE
+                found |= {"detectable_excess": np.nan} if "detectable_excess" in found else {}
+        return rows
 
-    def record_rows(self, cells: Mapping[str, Outcome]) -> pd.DataFrame:
-        """One row for each noise level and target."""
-
-        def columns(k: int) -> dict[str, FloatArray]:
-            noise = self.noise_scales[k]
-            own = {"eta": self.etas[noise]}
-            if not self.estimates:
-                return own | bounded_columns(self, cells, noise)
-            outcomes = {name: cells[cell_key(noise, name)] for name in self.attacks}
-            own["cramer_rao"] = next(iter(outcomes.values()))["bound"]
-            for name, found in outcomes.items():
-                own |= {f"{k}_{name}": found[k] for k in ("mse", "variance", "squared_bias")}
-            return own | number_record_columns(self, cells.get(cell_key(noise, "bounds")))
-
-        return record_table(self, columns, self.prior_score)
+    def record_columns(self, k: int, cells: Mapping[str, Outcome]) -> dict[str, Any]:
+        """Return success or errors about each record, and bounds."""
+        noise = self.noise_scales[k]
+        own = {"prior": self.prior_score, "eta": self.etas[noise]}
+        if not self.estimates:
+            return own | bounded_columns(self, cells, noise)
+        outcomes = {name: cells[cell_key(noise, name)] for name in self.attacks}
+        own["cramer_rao"] = next(iter(outcomes.values()))["bound"]
+        for name, found in outcomes.items():
+            own |= {f"{k}_{name}": found[k] for k in ("mse", "variance", "squared_bias")}
+        return own | number_record_columns(self, cells.get(cell_key(noise, "bounds")))
 
 
 def success_verdict(low: float, high: float, limit: float, n_secrets: int, level: float) -> str:
@@ -379,32 +400,6 @@ def over_noise(values: FloatArray, noise: float) -> FloatArray:
     """Distances or losses at unit noise over the noise, infinite without any; NaN stays."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(values > 0.0, values / noise, values)
-
-
-def record_table(
-    design: Design, columns: Callable[[int], Mapping[str, Any]], prior: Any
-) -> pd.DataFrame:
-    """One row for each noise level and target, of the columns at each level.
-
-    Drawn secrets have verdicts by records: each in the games of its own, all of them and all
-    levels corrected together.
-    """
-    parts = []
-    for k, noise in enumerate(design.noise_scales):
-        scales = np.full(len(design.targets), noise)
-        start = {"noise_scale": scales, "record": design.targets, "prior": prior}
-        parts.append(pd.DataFrame({**start, **columns(k)}))
-    table = pd.concat(parts, ignore_index=True)
-    if design.drawn and "bayes" in table:
-        names = [f"success_{name}" for name in design.attacks if name not in design.stacked]
-        played = [name for name in names if table[name].notna().all()]
-        counts = np.zeros((1, len(table)))
-        if played:
-            counts = np.rint(table[played].to_numpy().T * design.games_each)
-        bound = table["bayes"].fillna(1.0).to_numpy()
-        level = design.confidence_level
-        table["verdict"] = record_verdicts(counts, design.games_each, bound, level)
-    return table
 
 
 def bounded_columns(

@@ -199,8 +199,11 @@ class AttributeGame(ColumnGame, SecretGame):
                 "`secrets='drawn'` is not played for a number where the noise scale follows the "
                 "records. Pass `secrets='actual'`, or numbers as `noise_scales`."
             )
-        if not self.estimates:
-            self._seconds = self.seconds_of(*points.shape, shaped=shapes is not None)
+        n, n_values, width = points.shape
+        if shapes is not None:
+            self._seconds = 2.5e-3 * n * n_values**2 * float(np.sqrt(width))
+        elif n_values > 2:
+            self._seconds = 4e-4 * n * n_values**2
         self._set_up(*self._offered(task, self.model))
 
     def _study(self) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from skleak.adversary.hypotheses import encoding_error, last_step
-from skleak.adversary.records import Records
+from skleak.adversary.knowledge import column_names, raw_column, take_rows
+from skleak.adversary.records import Records, row_codes
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit.games._game import Cell, Game, Task
 from skleak.audit.games._levels import GAP, LeveledGame, constant_score
@@ -28,11 +29,10 @@ from skleak.audit.noise._mechanism import (
     level_table,
     released_parameters,
 )
-from skleak.audit.tables._membership import (
-    rates,
-)
+from skleak.audit.tables._membership import DrawnDesign, ReleasedDesign, rates
 from skleak.audit.tables._rates import Outcome, release_key
-from skleak.utils._typing import BoolArray, FloatArray
+from skleak.utils._records import checked_labels, flat_labels, resolve_features, row_labels
+from skleak.utils._typing import Array, BoolArray, FloatArray
 
 
 def membership_game(task: Task) -> Game:
@@ -40,7 +40,7 @@ def membership_game(task: Task) -> Game:
     return _DrawnMembership(task) if task.drawn else _ReleasedMembership(task)
 
 
-class _DrawnMembership(LeveledGame, MembershipGame):
+class _DrawnMembership(LeveledGame, MembershipGame, DrawnDesign):
     """Draw one record at a time in or out: all others are known to be members."""
 
     def prepare(self, entropy: list[int]) -> None:
@@ -51,14 +51,14 @@ class _DrawnMembership(LeveledGame, MembershipGame):
         )
         exact._fit_exact(Records(self.raw, self.y, self.weights), self.units)
         self.attacks |= {name: exact for name, rule in self.rules.items() if rule == "exact"}
-        if self.known is not None:
+        if self.known:
             supposed = Hypotheses.near(exact.encodings_[:, 1])
             steps = exact._test.steps
-            self.known.hypotheses, self.known.directions = supposed, steps
+            self.hypotheses, self.directions = supposed, steps
         super().prepare(entropy)
         # What games about one record know without playing them.
         states = map(self.state.at_noise, levels)
-        dp = tuple(self.dp_success(self.trained, state) for state in states)
+        dp = tuple(self.dp_success(self.model, state) for state in states)
         scales = np.full(len(exact.distances_), levels[-1])
         if self.scale is not None:
             scales = self.scale.without(np.arange(len(self.y)), self.units)
@@ -162,13 +162,35 @@ class _DrawnMembership(LeveledGame, MembershipGame):
         return np.array(said), np.array(member)
 
 
-class _ReleasedMembership(MembershipGame):
+class _ReleasedMembership(MembershipGame, ReleasedDesign):
     """Train on random members, release the model, and attack all candidates."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
+        self.max_advantage, self.parts = float(task.max_advantage), self._parts(task)
         if self.private_sgd:
             self.n_curve, self.beyond = 12, 1.0  # each takes the accounting of a training
+
+    def _parts(self, task: Task) -> dict[str, Array]:
+        """Group candidates by class, by a column, and with copies of the same record."""
+        targets, table = self.targets, task.table
+        parts: dict[str, Array] = {"class": self.y[targets]} if self.classifies else {}
+        n_columns, index = table.shape[1], row_labels(table)
+        if task.groups is not None:
+            names = column_names(table)
+            place = int(resolve_features(task.groups, names, n_columns, "groups")[0])
+            labels = checked_labels(raw_column(table, place), len(self.y))
+            parts["group"] = labels[targets]
+        if not self.units.is_single:
+            return parts
+        codes = pd.Series(row_codes(Records(take_rows(table, targets), self.y[targets])))
+        several = codes.duplicated(keep=False)
+        if several.any():
+            # Called by the first of them.
+            called = flat_labels(targets if index is None else index[targets].to_numpy())
+            first = codes.groupby(codes).transform("idxmin")
+            parts["copies"] = np.array(np.where(several, called.astype(object)[first], None))
+        return parts
 
     def cells(self) -> dict[str, Cell]:
         """One release each."""
@@ -233,18 +255,18 @@ class _ReleasedMembership(MembershipGame):
         Each is trained on members of its own. Where the noise is not as stated, that is what is
         said.
         """
-        checks, own = self._checks, self.known
+        checks = self._checks
         done = [outcomes[key] for key in self.cells() if key in outcomes]
-        if self.state is None or own is None or not done:
+        if self.state is None or not self.known or not done:
             return checks
         wrong = set(checks["noise_scale"][~checks["passed"].astype(bool)])
-        rows, error = checks.to_dict("records"), encoding_error(own.noiseless)
+        rows, error = checks.to_dict("records"), encoding_error(self.noiseless)
         for k, level in enumerate(self.noise_scales):
             if level > 0.0 and level not in wrong:
                 off, scale = np.array([(each["off"][k], each["scale"][k]) for each in done]).T
-                row = check_distances(off / scale, len(own.noiseless), error / scale.min())
+                row = check_distances(off / scale, len(self.noiseless), error / scale.min())
                 rows.append({"noise_scale": level, "n_releases": len(done), **row})
-        table = level_table(self.trained, rows)
+        table = level_table(self.model, rows)
         return table.sort_values("noise_scale", kind="stable", ignore_index=True)
 
     def attack_rows(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
@@ -277,4 +299,4 @@ class _ReleasedMembership(MembershipGame):
     def constant_utility(self) -> float:
         """Score of the best constant, on test records or on those that there are."""
         where = self.y if self.reference is None else self.reference[2]
-        return constant_score(self.trained, self.y, where)
+        return constant_score(self.model, self.y, where)

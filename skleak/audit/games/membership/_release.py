@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
@@ -25,10 +24,9 @@ from skleak.adversary.hypotheses import (
     noiseless,
     weight_argument,
 )
-from skleak.adversary.knowledge import column_names, raw_column, take_rows
+from skleak.adversary.knowledge import take_rows
 from skleak.adversary.membership import PairTest, record_scores, removal_obstacle
 from skleak.adversary.models import Shell
-from skleak.adversary.records import Records, row_codes
 from skleak.attacks import MembershipInference
 from skleak.audit.games._game import RESERVED, Facts, Game, Task, fit_copy, own_copy
 from skleak.audit.games._levels import (
@@ -65,10 +63,6 @@ from skleak.utils._arguments import seeded
 from skleak.utils._geometry import pair_success
 from skleak.utils._records import (
     Persons,
-    checked_labels,
-    flat_labels,
-    resolve_features,
-    row_labels,
 )
 from skleak.utils._sklearn_compat import outer_stacklevel
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
@@ -95,16 +89,16 @@ _UNDEFINED = (
 )
 
 
-class MembershipGame(Game, MembershipDesign):
+class MembershipGame(Game, MembershipDesign, Trained):
     """Tell who was trained on: candidates, how models are trained, what is known. Confidential."""
 
     kind = "membership"
     _about, _arguments = " on membership", "X, y, X_reference, y_reference"
     _reserved = (*RESERVED, "gap")
     attacks: dict[str, Any]
-    # Of a private model: how it is trained on all records, and where there is an exact test its
-    # state without noise, and what releases are put into.
-    known: Trained | None = None
+    # Whether the noise of the model is known; then, where there is an exact test, its state without
+    # noise, and what releases are put into.
+    known = False
     state: Any = None
     shell: Any = None
     noise = NoiseShape()
@@ -129,39 +123,37 @@ class MembershipGame(Game, MembershipDesign):
             kept = (name for name in self.bounds if name != "dp" and not self.uncounted)
             self.bounds = tuple(kept)
         n_verdicts = len(self.rules) * len(self.noise_scales)
-        self.max_advantage = float(task.max_advantage)
-        self.parts = {} if task.drawn else self._parts(task)
         self.verdict_level = simultaneous_confidence_level(self.confidence_level, n_verdicts)
 
     def _learn(self, task: Task) -> None:
         """Learn who the candidates are, and how models are trained."""
         # Trained anew in each game, unfitted and without a ledger: the last step of a pipeline, or
         # all of it where the preprocessing is refitted. The fitted steps before it are public.
-        self.trained, self.preprocessing, self.X = task.estimator, None, task.table
+        self.model, self.preprocessing, self.X = task.estimator, None, task.table
         self.raw, self.y, self.weights = task.table, task.y, task.sample_weight
         self.units = task.attacked  # the candidates, with all of their rows
         self.prior = float(task.prior)  # probability of membership
-        pipeline = isinstance(self.trained, Pipeline) and len(self.trained.steps) > 1
+        pipeline = isinstance(self.model, Pipeline) and len(self.model.steps) > 1
         if pipeline and not task.refit_preprocessing:
-            self.preprocessing = clone(self.trained[:-1]).fit(self.raw, self.y)
+            self.preprocessing = clone(self.model[:-1]).fit(self.raw, self.y)
             self.X = self.preprocessing.transform(self.raw)
-            self.trained = last_step(self.trained)
-        # Raw records, records as `trained` takes them, and targets of records that no model was
+            self.model = last_step(self.model)
+        # Raw records, records as the model takes them, and targets of records that no model was
         # trained on; None where each release holds out candidates.
         self.reference: tuple[Any, Any, Array] | None = None
         if (test := reference_records(task.X_test, task.y_test)) is not None:
             own = test[0] if self.preprocessing is None else self.preprocessing.transform(test[0])
             self.reference = test[0], own, test[1]
-        self.classifies = bool(is_classifier(self.trained))
-        self.private_sgd = is_private_sgd(self.trained)  # its noise is a multiplier
-        self.has_noise = adds_noise(self.trained) or self.private_sgd
+        self.classifies = bool(is_classifier(self.model))
+        self.private_sgd = is_private_sgd(self.model)  # its noise is a multiplier
+        self.has_noise = adds_noise(self.model) or self.private_sgd
         # Why there is no exact test; empty where there is one.
         self.obstacle = (
             "the preprocessing is trained anew with the model (`refit_preprocessing=True`)"
-            if isinstance(self.trained, Pipeline)
-            else removal_obstacle(self.trained, self.y)
+            if isinstance(self.model, Pipeline)
+            else removal_obstacle(self.model, self.y)
         )
-        check_one_row_each(self.trained, task.persons)
+        check_one_row_each(self.model, task.persons)
         if task.drawn and self.obstacle:
             raise AttackNotApplicableError(
                 f"`secrets='drawn'` needs the exact test of membership: {self.obstacle}. Pass "
@@ -173,7 +165,7 @@ class MembershipGame(Game, MembershipDesign):
                 f"which takes at least {_FEWEST}; got {len(self.units)}. Pass `X_test` and "
                 "`y_test`, or more `records`."
             )
-        self.goal = goal_of(self.trained, task.noise_scales)
+        self.goal = goal_of(self.model, task.noise_scales)
         # Of all rows, where noise goals count them.
         self.persons = None if self.goal is None else task.persons
         self._keep_classes()
@@ -189,7 +181,7 @@ class MembershipGame(Game, MembershipDesign):
         self.sgd: SGDBounds | None = None
         self.allowed: dict[float, float] = {}
         weights = self.weight_argument()  # raises where they cannot be told
-        if self.has_noise and hasattr(self.trained, "_confidential_state"):
+        if self.has_noise and hasattr(self.model, "_confidential_state"):
             self._learn_noise(weights)
         self._learn_scale(task)
 
@@ -198,9 +190,9 @@ class MembershipGame(Game, MembershipDesign):
         self._entropy, self._noise = entropy, {}
         if self.drawn or self.reference is not None:
             self.attacks = self.fitted(self.attacks, self.reference)
-        if self.known is not None:
-            given = self.known, self.noise_scales, entropy, self.task.n_jobs
-            self._noise, self._checks = noise_of_levels(*given)
+        if self.known:
+            given = self.noise_scales, entropy, self.task.n_jobs
+            self._noise, self._checks = noise_of_levels(self, *given)
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
         reference = utility = "test records"
@@ -208,7 +200,7 @@ class MembershipGame(Game, MembershipDesign):
             reference = "none" if self.drawn else "held out"
             utility = "training records" if self.drawn else "held-out candidates"
         noisy = self.has_noise and self.noise_scales[-1] > 0.0
-        unchecked = {"noisy": noisy, "known": self.known is not None}
+        unchecked = {"noisy": noisy, "known": self.known}
         unchecked |= {name: getattr(self, name) for name in ("private_sgd", "obstacle")}
         return Facts(
             **self.shared_facts(outcomes),
@@ -238,10 +230,10 @@ class MembershipGame(Game, MembershipDesign):
         weights, persons = None if self.weights is None else self.weights[rows], self.persons
         if persons is not None and not isinstance(rows, slice):
             persons = persons.among(rows)
-        return weight_argument(self.trained, weights, persons)
+        return weight_argument(self.model, weights, persons)
 
     def data(self, rows: IntArray) -> tuple[Any, Array]:
-        """Return some records as `trained` takes them, and their targets."""
+        """Return some records as the model takes them, and their targets."""
         return take_rows(self.X, rows), self.y[rows]
 
     def rows_of(self, which: BoolArray) -> IntArray:
@@ -321,7 +313,7 @@ class MembershipGame(Game, MembershipDesign):
         own = self.units.sums(np.eye(2)[codes[self.units.rows]])
         few = np.flatnonzero(codes == counts.argmax())[:_FEWEST]
         try:
-            clone(self.trained).fit(*self.data(few), **self.weight_argument(few))
+            clone(self.model).fit(*self.data(few), **self.weight_argument(few))
             return  # it can be trained on a single class
         except Exception:
             self.two_classes = True
@@ -335,7 +327,7 @@ class MembershipGame(Game, MembershipDesign):
         if alone.any():
             warnings.warn(
                 f"Records {positions} (positions) are each the only one of a class, and "
-                f"{type(last_step(self.trained)).__name__} cannot be trained without: they are in "
+                f"{type(last_step(self.model)).__name__} cannot be trained without: they are in "
                 "every training set, so that everybody knows their membership, and are not "
                 "attacked.",
                 UserWarning,
@@ -345,17 +337,14 @@ class MembershipGame(Game, MembershipDesign):
 
     def _learn_noise(self, weights: Mapping[str, Any]) -> None:
         """Learn what a check of the noise needs, of a model whose noise is known."""
-        fitted = noiseless(self.trained).fit(self.X, self.y, **weights)
+        fitted = noiseless(self.model).fit(self.X, self.y, **weights)
         own = model_parameters(fitted)
         if not self.obstacle:
             self.state, self.shell = fitted._confidential_state(), Shell.of(fitted)
-        noise = NoiseShape.of(getattr(self.trained, "noise_covariance", "isotropic"), len(own))
+        noise = NoiseShape.of(getattr(self.model, "noise_covariance", "isotropic"), len(own))
         if noise.reads_data:
             noise = shape_of_fit(noise, fitted)
-        self.noise = noise
-        self.known = Trained(
-            model=self.trained, X=self.X, y=self.y, weights=self.weights, noiseless=own, noise=noise
-        )
+        self.noiseless, self.noise, self.known = own, noise, True
 
     def _learn_scale(self, task: Task) -> None:
         """Learn what a noise scale that follows the records tells, or why that is not known."""
@@ -365,7 +354,7 @@ class MembershipGame(Game, MembershipDesign):
         self.uncounted = self.obstacle
         if not self.obstacle:
             given = self.goal, self.X, self.y, self.weights, self.persons
-            scale = PublishedScale.of(self.trained, *given)
+            scale = PublishedScale.of(self.model, *given)
             # Refits of each game, or of one.
             n_games = 1 if task.drawn else int(task.n_releases)
             self.uncounted = scale.missing(n_games * len(self.units))
@@ -374,9 +363,9 @@ class MembershipGame(Game, MembershipDesign):
     def levels(self, noise_scales: Any) -> tuple[float, ...]:
         """Noise levels of an audit of membership, ascending."""
         data, weights = (self.X, self.y), self.weight_argument()
-        levels = noise_levels(noise_scales, self.trained, *data, weights)
+        levels = noise_levels(noise_scales, self.model, *data, weights)
         if not self.has_noise and levels[-1] > 0.0:
-            model = last_step(clone(self.trained).fit(*data, **weights))
+            model = last_step(clone(self.model).fit(*data, **weights))
             if not hasattr(model, "coef_"):
                 refuse_noise(model)
         return levels
@@ -387,11 +376,11 @@ class MembershipGame(Game, MembershipDesign):
         Training sets differ in a record, and in nothing that was learned of it elsewhere: neither
         in preprocessing nor in which classes there are.
         """
-        if not self.private_sgd or isinstance(self.trained, Pipeline):
+        if not self.private_sgd or isinstance(self.model, Pipeline):
             return
         if self._lacks_classes() and not self.two_classes:
             return
-        self.sgd = known = SGDBounds.of_members(self.trained, self.prior, *self.sizes)
+        self.sgd = known = SGDBounds.of_members(self.model, self.prior, *self.sizes)
         try:
             self.allowed = {
                 each: known.membership_success(each, self.prior) for each in self.noise_scales
@@ -442,7 +431,7 @@ class MembershipGame(Game, MembershipDesign):
 
     def _check_attack(self, attack: str, task: Task) -> None:
         """Refuse an attack of ours that cannot be played."""
-        name = type(self.trained).__name__
+        name = type(self.model).__name__
         if attack == "exact" and self.obstacle:
             raise AttackNotApplicableError(
                 f"The attack 'exact' is not known for this estimator: {self.obstacle}. Leave it "
@@ -467,7 +456,7 @@ class MembershipGame(Game, MembershipDesign):
             )
         needs = self.classifies and attack not in ("exact", "scale", "gradient_norm")
         needs |= attack == "modified_entropy"
-        if needs and not hasattr(self.trained, "predict_proba"):
+        if needs and not hasattr(self.model, "predict_proba"):
             raise AttackNotApplicableError(
                 f"The attack {attack!r} needs class probabilities, and {name} has no "
                 "`predict_proba`. Wrap a classifier in CalibratedClassifierCV, or pass attacks of "
@@ -483,27 +472,6 @@ class MembershipGame(Game, MembershipDesign):
         promises = Promises(model.data_norm, known, tol=model.tol)
         guarantee = output_perturbation_guarantee(state, promises)
         return float(pair_success(guarantee.mu if guarantee.holds else np.nan, self.prior))
-
-    def _parts(self, task: Task) -> dict[str, Array]:
-        """Group candidates by class, by a column, and with copies of the same record."""
-        targets, table = self.targets, task.table
-        parts: dict[str, Array] = {"class": self.y[targets]} if self.classifies else {}
-        n_columns, index = table.shape[1], row_labels(table)
-        if task.groups is not None:
-            names = column_names(table)
-            place = int(resolve_features(task.groups, names, n_columns, "groups")[0])
-            labels = checked_labels(raw_column(table, place), len(self.y))
-            parts["group"] = labels[targets]
-        if not self.units.is_single:
-            return parts
-        codes = pd.Series(row_codes(Records(take_rows(table, targets), self.y[targets])))
-        several = codes.duplicated(keep=False)
-        if several.any():
-            # Called by the first of them.
-            called = flat_labels(targets if index is None else index[targets].to_numpy())
-            first = codes.groupby(codes).transform("idxmin")
-            parts["copies"] = np.array(np.where(several, called.astype(object)[first], None))
-        return parts
 
 
 def normalized_losses(
@@ -596,7 +564,7 @@ class Release:
         game = self.game
         if game.has_noise:
             for level in levels:
-                fresh = seeded(game.trained, self._training.generate_state)
+                fresh = seeded(game.model, self._training.generate_state)
                 model = last_step(fresh)
                 if isinstance(game.goal, NoiseGoal):
                     # As `fit` finds it, on these members; what its refusals tell is not played.
@@ -611,7 +579,7 @@ class Release:
                 fitted = self._fit(fresh)
                 yield fitted, _released(fitted)
             return
-        fitted = self._fit(seeded(game.trained, self._training.generate_state))
+        fitted = self._fit(seeded(game.model, self._training.generate_state))
         for level in levels:
             if level == 0.0:
                 yield fitted, fitted
@@ -639,7 +607,7 @@ class Release:
         """Score of a model of the same members without noise; NaN where there is none to add."""
         if not self.game.has_noise:
             return np.nan
-        model = noiseless(self.game.trained)
+        model = noiseless(self.game.model)
         if self.game.private_sgd:
             quick(last_step(model)).set_params(noise_multiplier=0.0)
         return float(self._fit(model).score(*self.reference))
