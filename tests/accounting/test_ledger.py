@@ -344,3 +344,10 @@ def test_names_and_numbers_of_numpy_are_no_damage(path):
     )
     ledger.record(np.str_("a"), np.float32([1.0, 0.1]), mu=np.float64(0.1), aligned=np.True_)
     assert LeakageLedger.open(path).record("a", [1.0, 1.0], mu=0.1).n_releases == 2
+
+
+def test_totals_are_told_apart_by_what_they_are_not_by_what_they_say():
+    ledger = LeakageLedger(":memory:")
+    totals = [ledger.record("a", [1.0, 2.0]), ledger.total("a")]
+    assert totals[0] == totals[0]
+    assert len({*totals}) == 2

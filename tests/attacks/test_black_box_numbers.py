@@ -150,6 +150,20 @@ def test_a_classifier_is_guessed_from_by_the_posterior_mean():
         assert guess == pytest.approx(weights @ grid / weights.sum(), abs=0.25)
 
 
+def test_steps_without_a_prior_are_guessed_in_the_middle_of_the_best():
+    """Of the smallest squared error that any value between those of the others has."""
+    X, y = load_diabetes(return_X_y=True)
+    X, y = X[:150, [2, 8]], y[:150]
+    model, rows = DecisionTreeRegressor(max_depth=4, random_state=0).fit(X, y), [0, 40, 90]
+    attack = BlackBoxAttributeInference(model, 1, criterion="loss", records=rows).fit(X, y)
+    for row, guess in zip(rows, attack.predict(model), strict=True):
+        others = np.delete(X[:, 1], row)
+        grid = np.linspace(others.min(), others.max(), 5001)
+        asked = np.column_stack([np.full(5001, X[row, 0]), grid])
+        loss = (model.predict(asked) - y[row]) ** 2
+        assert guess == pytest.approx(grid[loss == loss.min()].mean(), abs=np.ptp(grid) / 100.0)
+
+
 def test_where_answers_mislead_the_prior_is_guessed(rng):
     """A model that answers the reverse of what the column does to its target."""
 

@@ -191,6 +191,15 @@ def test_one_column_alone():
         assert attack.score(model, X[:, 0]) >= 4 / 6
 
 
+def test_columns_count_in_units_of_their_spread():
+    X = np.array([[0.0], [1.0], [10.0], [0.0], [1.0], [10.0]])
+    pipe = make_pipeline(PolynomialFeatures(2, include_bias=False), PrivateLinearRegression(0))
+    attack = InformedAttributeInference(pipe.fit(X, X[:, 0]), 0).fit(X, X[:, 0])
+    records, points = np.arange(12.0).reshape(6, 2), np.array([[0.0, 0.0], [1.0, 1.0], [10.0, 100]])
+    gaps = (records[:, None] - points) / [10.0, 100.0]
+    np.testing.assert_allclose(attack._distances(records, np.arange(6)), (gaps**2).sum(axis=2))
+
+
 def test_errors(make_table, make_pipe):
     X, y = make_table()
     pipe = make_pipe(PrivateLinearRegression())

@@ -152,6 +152,9 @@ def test_the_bound_on_the_error_holds(estimator, units, rng, monkeypatch):
     error = np.linalg.norm(steps - correction - exact, axis=1)
     certain = factor < 0.5
     assert np.all(error[certain] <= bound[certain] + 1e-12)
+    # Where a correction is no small one, what is left is at most as long as it, in any direction.
+    widest = np.tile(np.linalg.eigh(removal.inverse)[1][:, -1], (300, 1))
+    assert np.all(error_bound(removal, widest, widest, np.ones(300)) >= 1.0 - 1e-9)
     assert np.all(error <= np.linalg.norm(steps - exact, axis=1) + 1e-12)
 
 

@@ -199,9 +199,9 @@ def test_the_same_mean_and_two_scales():
 
 @pytest.mark.parametrize("mean", [-0.5, 0.5])
 def test_the_narrower_of_two_scales_wins_between_two_crossings(mean):
-    channel = UnequalGaussianChannel([[0.0], [mean]], [[[1.0]], [[4.0]]])
-    expected = _numerically(np.array([0.0, mean]), np.array([1.0, 2.0]), 0.5)
-    assert channel.bayes_success() == pytest.approx(expected, abs=1e-9)
+    channel, prior = UnequalGaussianChannel([[0.0], [mean]], [[[1.0]], [[4.0]]]), [0.99, 0.01]
+    expected = _numerically(np.array([0.0, mean]), np.array([1.0, 2.0]), prior)
+    assert channel.bayes_success(prior) == pytest.approx(expected, abs=1e-7)
 
 
 def test_log_likelihoods_are_those_of_scipy(rng):
@@ -213,11 +213,11 @@ def test_log_likelihoods_are_those_of_scipy(rng):
 
 
 def test_an_advantage_is_as_exact_as_asked_for_where_the_prior_is_nearly_certain(rng):
-    """Success is 0.98 or more whatever the release says: its error must be far below."""
+    """Success is 0.9 or more whatever the release says: its error must be far below."""
     known = _random(rng, 3, 3)
-    channel = UnequalGaussianChannel(known.means, known.covariances, tolerance=1e-2)
-    _, error = channel.bayes_advantage([0.98, 0.01, 0.01], return_standard_error=True)
-    assert error <= 2.0 * channel.tolerance
+    channel = UnequalGaussianChannel(known.means, known.covariances, tolerance=3e-4)
+    _, error = channel.bayes_advantage([0.9, 0.06, 0.04], return_standard_error=True)
+    assert error <= 3.0 * channel.tolerance
 
 
 @pytest.mark.parametrize("order", [0.5, 1.0, 1.3, 2.0, 8.0, np.inf])

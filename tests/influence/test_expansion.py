@@ -54,7 +54,15 @@ def test_what_is_left_bounds_the_error(weight, rng):
     w, given = state.factor.coefficients, (state, X[rows], state.objective.y[rows])
     change = Change.of(*given, rows, np.array([1]), values[:, None])
     first = change.first_steps()
-    steps, _, left = Expansion.of(state).improved(change, first)
+    expansion = Expansion.of(state)
+    steps, moved, left = expansion.improved(change, first)
+    # Every record, the changed ones on top, adds ``c (x.D)^2 x^T A x`` to the square of the rate.
+    leverage = np.einsum("bmp,pq,bmq->bm", change.x, state.factor.inverse_hessian, change.x)
+    own = np.maximum(change.curvature, 0.0) * change.along(first)[..., 0] ** 2 * leverage
+    squares = np.einsum("bp,pq,bq->b", first, expansion.form, first) + own.sum(axis=1)
+    size = np.linalg.norm(first, axis=1)
+    rate = np.maximum(np.sqrt(squares), moved / size)
+    np.testing.assert_allclose(left, np.where(rate < 0.5, rate * (moved + rate * size / 4), size))
     exact = candidate_encodings(*given, 1, values, rows=rows).reshape(40, -1) - w
     errors = [np.linalg.norm(each - exact, axis=1) for each in (steps, first)]
     assert np.all(errors[0] <= left + 1e-11)

@@ -7,7 +7,12 @@ import pytest
 from helpers import mostly_slow
 
 from skleak.influence import candidate_encodings
-from skleak.influence.removal import addition_steps, removal_distances, removal_steps
+from skleak.influence.removal import (
+    addition_steps,
+    farthest_without,
+    removal_distances,
+    removal_steps,
+)
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -171,3 +176,17 @@ def test_nobody_is_told_apart_with_certainty_by_rounding():
     X, y = rng.poisson(1000, (30, 200)).astype(float), rng.normal(size=30)
     mu = PrivateLinearRegression(1.0, alpha=1e-3).fit(X, y).individual_privacy_["mu"]
     assert np.all(np.isfinite(mu))
+
+
+def test_the_bound_by_convexity_is_near_where_the_penalty_is_all_of_the_curvature(rng):
+    """Of records a thousandth long: the intercept is what moves, and little of that by the rest."""
+    X, y = 1e-3 * rng.normal(size=(20, 3)), rng.normal(size=20)
+
+    def fit(rows):
+        model = PrivateLinearRegression(1.0, alpha=1.0).fit(X[rows], y[rows])
+        return model._confidential_state()
+
+    state, rest = fit(np.arange(20)), fit(np.arange(2, 20))
+    exact = np.linalg.norm(rest.factor.coefficients - state.factor.coefficients)
+    bound = farthest_without(state, np.array([0, 1]))
+    assert exact <= bound <= exact * (1.0 + 1e-4)

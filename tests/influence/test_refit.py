@@ -113,6 +113,15 @@ def test_far_candidates_are_refitted(rng):
                 np.testing.assert_allclose(encodings[row, m], expected, atol=1e-8, rtol=0)
 
 
+def test_refits_in_blocks_of_one_record_are_the_same(rng, monkeypatch):
+    X, y = make_problem(PrivatePoissonRegressor, rng)
+    model = PrivatePoissonRegressor(alpha=0.1).fit(0.2 * X, y)
+    given = model, 0.2 * X[:3], y[:3], 1, [40.0, -60.0]
+    together = candidate_encodings(*given)
+    monkeypatch.setattr("skleak.influence.refit._chord._ELEMENTS", 1)
+    np.testing.assert_allclose(candidate_encodings(*given), together, rtol=1e-9)
+
+
 def test_own_value_and_absent_records_are_the_fit_itself(rng):
     X, y = make_problem(PrivateLogisticRegression, rng)
     weight = np.ones(len(y))

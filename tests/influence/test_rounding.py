@@ -65,6 +65,20 @@ def test_distances_without_a_record_are_not_too_small(case):
     assert known.any()
 
 
+def test_the_margin_for_rounding_is_as_wide_as_rounding_may_be(rng):
+    """Exact but for a margin of a thousandth, where one record outweighs all others by 1e6."""
+    X, y, weights = rng.normal(size=(9, 3)), rng.normal(size=9), np.ones(9)
+    X[1] *= 2e6
+    da = pytest.importorskip("dask.array")
+    fit = PrivateLinearRegression(1.0, alpha=ALPHA, fit_intercept=False)
+    fit.fit(*(da.from_array(part, chunks=4) for part in (X, y)))
+    bounds, fitted = fit.individual_privacy()["mu"].compute(), _exact_fit(X, y, weights)
+    for i in (0, 2, 8):
+        rest = np.where(np.arange(9) == i, 0.0, weights)
+        exact = np.linalg.norm(_exact_fit(X, y, rest) - fitted)
+        assert exact * (1.0 - 1e-3) <= bounds[i] <= exact * (1.0 + 1e-2)
+
+
 @pytest.mark.parametrize("case", ["wide", "outweighing"])
 def test_encodings_are_those_of_refits(case):
     X, y, weights, fit = _problem(case)

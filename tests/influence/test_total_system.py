@@ -9,9 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from skleak.influence.jacobian import Columns, FitFactor
+from skleak.influence.jacobian import Columns, FitFactor, largest_eigenvalue
 from skleak.influence.reweighting._total import total_jacobian
-from skleak.influence.reweighting._total_system import Adjoint, AdjointSystem, Balance, hessian_root
+from skleak.influence.reweighting._total_system import (
+    Adjoint,
+    AdjointSystem,
+    Balance,
+    _eigenvectors,
+    hessian_root,
+)
 from skleak.influence.state import WeightRule
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -126,6 +132,18 @@ def test_gradient_of_the_balanced_norm(name, kind, fit_intercept, block, norm, r
         by_fit = g.coefficients[i] @ np.linalg.solve(balance.root, dw)
         expected = [by_hessian, by_fit, by_record, g.target[i] * dy]
         assert_allclose(expected, [slope(k) for k in range(4)], rtol=1e-6, atol=1e-8)
+
+
+def test_eigenvectors_are_those_of_the_matrices(rng):
+    """Without them every record would take an eigendecomposition of its own."""
+    n, k = 50, 6
+    diagonal, g = np.sort(rng.random(k)), rng.normal(size=k)
+    p, rho, h = rng.normal(size=(n, k)), rng.random(n), rng.random(n)
+    dense = rho[:, None, None] * np.diag(diagonal) + p[:, :, None] * p[:, None, :]
+    dense += h[:, None, None] * np.outer(g, g)
+    z = largest_eigenvalue(diagonal, rho, p, h, g)
+    vectors = _eigenvectors(diagonal, rho, p, h, g, z)
+    assert_allclose(np.einsum("npq,nq->np", dense, vectors), z[:, None] * vectors, atol=1e-9)
 
 
 def test_eigenvectors_where_the_secular_equation_has_no_root(rng):

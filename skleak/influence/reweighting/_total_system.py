@@ -48,7 +48,7 @@ from scipy.sparse.linalg import LinearOperator, gmres
 from skleak.influence.jacobian import FitFactor, JacobianParts, largest_eigenvalue
 from skleak.influence.state import WeightRule
 from skleak.solvers import Objective
-from skleak.utils._blocks import Blocks, add, is_large
+from skleak.utils._blocks import Blocks, add
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 # Relative residual above which an eigenvector is computed anew by a dense method.
@@ -415,17 +415,14 @@ class AdjointSystem:
         return matrix
 
     def _blocks(self, width: int) -> Blocks:
-        """Return the records that take part, with their targets and weights ``s omega``."""
-        objective, rows = self.objective, None
-        if not is_large(objective.X):  # elsewhere a record that does not take part adds zero
-            rows = np.flatnonzero(objective.sample_weight > 0.0)
+        """Return the records, with their targets and weights ``s omega``."""
+        objective = self.objective  # a record that does not take part adds zero
         return Blocks.of(
             objective.X,
             objective.y,
             objective.weights,
             width=width,
             elements=_ELEMENTS,
-            rows=rows,
             task="differentiating the reweighting" if self.verbose else "",
         )
 
