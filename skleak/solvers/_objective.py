@@ -215,8 +215,6 @@ class Point:
 Result = TypeVar("Result")
 # Of an objective, a row for each record.
 _VECTORS = ("X", "y", "sample_weight", "reweights")
-# Entries of one block of a table of predictors: 32 MB.
-_TABLE_ELEMENTS = 1 << 22
 # Variance of a column, relative to its squared mean, below which the mean is subtracted first.
 _FAR_FROM_ZERO = 1e-2
 
@@ -458,7 +456,6 @@ class Objective:
             self.weights,
             positions_of(self.X),
             width=by_column[0].size,
-            elements=_TABLE_ELEMENTS,
             keep_sparse=True,
         )
         given = self.bare._gradient_changes, add, w[self.layout], by_column, without
@@ -572,10 +569,10 @@ class Objective:
             a, table = a + w[d], table + steps[d]
         table = self.loss.mean_change(a[:, None], table)
         table *= weights.reshape(-1, *[1] * len(shape))
-        if without is not None:
+        if without is not None and len(position):
             without = without.reshape(table.shape[1], -1)
-            here = np.nonzero(np.isin(without, position))
-            table[np.searchsorted(position, without[here]), here[0]] = 0.0
+            here = np.nonzero((without >= position[0]) & (without <= position[-1]))
+            table[without[here] - position[0], here[0]] = 0.0
         sums = np.empty_like(steps)
         sums[:d] = (X.T @ table.reshape(len(weights), -1)).reshape(d, *shape)
         if self.fit_intercept:
