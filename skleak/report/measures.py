@@ -8,7 +8,7 @@ those of rare values. Where records lie plays no part: of a block of them the fe
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from skleak.exceptions import NoMinimizerWarning
 from skleak.influence.jacobian import Columns, MultinomialFactor
 from skleak.influence.leakage import leakage_model
 from skleak.influence.refit import (
+    Move,
     OneStep,
     candidate_encodings,
     largest_distances,
@@ -58,6 +59,8 @@ _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
 _ROUND_OFF = 1e-13
 # Nodes of the normal law of a number, and the step between its values, in standard deviations.
 _N_NODES, _STEP = 7, 0.01
+# Those of a first look at many records, and how many of these are looked at again.
+_FEWEST_NODES, _MOST_EXPOSED = 2, 512
 # Rows that mostly tell that a column has many values.
 _LOOK = 512
 # Entries of the table of changed records of columns that are solved for together: 8 MB.
@@ -133,6 +136,16 @@ class Unknown:
         if self.columns is None:
             return 1.0  # class numbers are names
         return float(np.linalg.norm(np.ptp(self.values, axis=0)))
+
+    @property
+    def moves(self) -> list[Move] | None:
+        """How an entry of a column of two values, or of numbers, changes; None for others."""
+        if self.columns is None or len(self.columns) != 1:
+            return None
+        if self.values is None:
+            return [(sign * self.step, 0.0) for sign in (-1.0, 1.0)]
+        # Of two values, the one that a record has is the fit.
+        return [(self.values.sum(axis=0), -2.0)] if len(self.values) == 2 else None
 
     def by_person(self, objective: Objective, persons: Persons) -> Self:
         """Return the same, counting the persons that have each value in some row."""
@@ -392,6 +405,7 @@ class Separator:
     n_training: int = 0  # records of the fit, where the state has none; 0 for those it has
     outside: bool = False  # whether the records of the fit lie outside memory
     fewest: int = 8  # records of a column that are solved for, whatever the work
+    _moved: dict[int, FloatArray] = field(default_factory=dict, repr=False)
 
     @cached_property
     def one_step(self) -> OneStep | None:
@@ -417,6 +431,7 @@ class Separator:
         note = ""
         if solved is not None:
             distances, exact = self.estimated(unknown, own, unknown.candidates(own))
+            distances = distances.copy()
             here = np.isin(position, solved.position)
             place = np.searchsorted(solved.position, position[here])
             distances[:, here], exact[here] = solved.distances[:, place], solved.exact[place]
@@ -455,24 +470,37 @@ class Separator:
         self, unknown: Unknown, own: FloatArray, candidates: FloatArray
     ) -> tuple[FloatArray, BoolArray]:
         """Distances at unit noise for all records without solving for any, (2, n) and (n,)."""
-        n, linear = len(own), self.state.objective.loss.quadratic
-        fixed = self.state.balanced is None
-        one = self.one_step
-        if one is not None and own.shape[1] == 1 and (fixed or unknown.columns is not None):
-            flat = candidates[..., 0]
-            if flat.shape == (2,) and unknown.columns is not None:
-                flat = flat.sum() - own  # of two values, the one that a record has is the fit
-            if unknown.columns is None:
-                found = one.targets(flat)
-            else:
-                found = one.column(int(unknown.columns[0]), flat)
-            if unknown.values is None:
-                found = found[1], found[1]
-            sharp = linear and fixed and not self.state.noise.reads_data
-            done = sharp and one.compares_all(flat.shape[-1])
-            return np.array(found), np.full(n, done) & (self.rows >= 0)
+        n, one = len(own), self.one_step
+        sharp = self.state.objective.loss.quadratic and self._differentiable
+        if one is not None and own.shape[1] == 1:
+            moves = unknown.moves
+            done = sharp and (moves is not None or one.compares_all(candidates.shape[-2]))
+            exact = np.full(n, done) & (self.rows >= 0)
+            if unknown.columns is None and self.state.balanced is None:
+                found = one.targets(candidates[..., 0])
+                return np.array(found if unknown.values is not None else found[1:] * 2), exact
+            if moves is not None:
+                if id(unknown) not in self._moved:
+                    self.look([unknown])
+                return np.broadcast_to(self._moved[id(unknown)], (2, n)), exact
+            if unknown.columns is not None:
+                return np.array(one.column(int(unknown.columns[0]), candidates[:, 0])), exact
         loss = self._unit_losses(unknown, np.arange(n))
         return np.tile(loss * unknown.span, (2, 1)), np.zeros(n, dtype=bool)
+
+    def look(self, unknowns: Sequence[Unknown]) -> None:
+        """Estimate distances of all columns of one entry together, which is cheaper."""
+        one, groups = self.one_step, dict[float, list[Unknown]]()
+        for each in unknowns:
+            if one is not None and each.moves is not None:
+                groups.setdefault(each.moves[0][1], []).append(each)
+        for some in groups.values():
+            columns = np.concatenate([each.columns for each in some])
+            pairs = zip(*(each.moves for each in some), strict=True)
+            moves = [(np.concatenate([start for start, _ in m]), m[0][1]) for m in pairs]
+            assert one is not None
+            found = one.moved(columns, moves)
+            self._moved.update(zip(map(id, some), found, strict=True))
 
     def _unit_losses(self, unknown: Unknown, which: IntArray) -> FloatArray:
         """Fisher information loss of some records about a column, at unit noise, (b,)."""
@@ -591,15 +619,24 @@ class Separator:
         return not self.state.noise.reads_data and self.state.balanced is None
 
     def exposure(self, unknown: Unknown) -> FloatArray:
-        """Estimate how well a number of each record may be known, (n,)."""
-        mean, sd = float(unknown.mean[0]), float(unknown.sd[0])
+        """Estimate how well a number of each record may be known, (n,).
+
+        Of many records those are zero that a look at few nodes leaves far below the others.
+        """
         one = self.one_step if self._differentiable else None
-        if one is not None and unknown.columns is not None:
-            nodes, weights = _normal(mean, sd)
-            squares = one.information(int(unknown.columns[0]), nodes, _STEP * sd) @ weights
-        else:
+        if one is None or unknown.columns is None:
             squares = self._unit_losses(unknown, np.arange(len(self.rows))) ** 2
-        return np.where(self.batch.present, squares, 0.0)
+            return np.where(self.batch.present, squares, 0.0)
+        squares, some = np.zeros(len(self.rows)), np.flatnonzero(self.batch.present)
+        step = _STEP * unknown.sd
+        for n_nodes in (_FEWEST_NODES, _N_NODES)[len(some) <= 2 * _MOST_EXPOSED :]:
+            nodes, weights = _normal(unknown.mean, unknown.sd, n_nodes)
+            here = one if len(some) == len(squares) else one.take(some)
+            found = here.information(unknown.columns, nodes[:, None], weights, step)[0]
+            squares[:] = 0.0
+            squares[some] = found
+            some = some[np.argsort(-found, kind="stable")[:_MOST_EXPOSED]]
+        return squares
 
     @property
     def n_exposed(self) -> int:
@@ -776,7 +813,7 @@ def averaged_information(points: FloatArray, sd: float) -> FloatArray:
 _gauss_hermite = cache(np.polynomial.hermite_e.hermegauss)
 
 
-def _normal(mean: float, sd: float) -> tuple[FloatArray, FloatArray]:
+def _normal(mean: Any, sd: Any, n_nodes: int = _N_NODES) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights of an expectation over a normal law, (m,) each."""
-    nodes, weights = _gauss_hermite(_N_NODES)
+    nodes, weights = _gauss_hermite(n_nodes)
     return mean + sd * nodes, weights / weights.sum()

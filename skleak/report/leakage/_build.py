@@ -182,13 +182,22 @@ class _Asked:
     outside: bool
     note: str
     persons: Persons | None = None  # of whom the records are the first rows
+    # The one of records in memory, which both passes look at.
+    kept: list[Separator] = field(default_factory=list)
 
     def separator(self, batch: RecordBatch) -> Separator:
         """Return a block of records, to be measured."""
+        if self.kept:
+            return self.kept[0]
         there = np.full(len(batch), 0 if self.trained else -1)
         rows = there if self.rows is None else self.rows
         work = MOST_WORK / max(1, len(self.unknowns))
-        return Separator(self.model.state, batch, rows, work, self.note, self.n, self.outside)
+        found = Separator(self.model.state, batch, rows, work, self.note, self.n, self.outside)
+        if not self.outside:
+            self.kept.append(found)
+        if self.model.state.converged:
+            found.look(self.unknowns)
+        return found
 
     @property
     def capacity(self) -> int:
@@ -462,10 +471,11 @@ class _Records:
             rows = (batch.X, batch.y, batch.sample_weight, batch.reweights)
             few = partial_state(state, positions, RecordBatch(*fetched(positions, *rows)))
             at = np.arange(len(positions)) if asked.trained else np.full(len(positions), -1)
-            some = replace(asked, model=leakage_model(few), rows=at).separator(few.training)
+            some = replace(asked, model=leakage_model(few), rows=at, kept=[]).separator(few.training)
         else:
             assert asked.rows is not None
-            some = replace(asked, rows=asked.rows[positions]).separator(self.batch.take(positions))
+            few = replace(asked, rows=asked.rows[positions], kept=[])
+            some = few.separator(self.batch.take(positions))
         return list(solve(some, asked.unknowns, first.leads, positions))
 
     def _labels(self, positions: IntArray) -> Any:
