@@ -151,13 +151,19 @@ class Change:
         )
 
     @classmethod
-    def without(cls, objective: Objective, w: FloatArray, rows: IntArray) -> Self:
-        """Take away records of one weight together, not that of all: those at ``rows`` (b, k)."""
+    def without(
+        cls, objective: Objective, w: FloatArray, rows: IntArray, like: Self | None = None
+    ) -> Self:
+        """Take away records of one weight together, not that of all: those at ``rows`` (b, k).
+
+        ``like`` is the same of other records of that weight.
+        """
         some = objective.parts(rows.ravel())
         x = augment(dense(some.X), objective.fit_intercept)
         weight = np.where(rows >= 0, -some.sample_weight.reshape(rows.shape), 0.0)
         x, y = x.reshape(*rows.shape, -1), some.y.reshape(rows.shape)
-        return cls.about(objective, w, x, y, weight, rows)
+        known = (None, 0.0) if like is None else (like.inverse, like.rounding)
+        return cls.about(objective, w, x, y, weight, rows, *known)
 
     @classmethod
     def about(
@@ -169,15 +175,17 @@ class Change:
         weight: FloatArray,
         rows: IntArray | None = None,
         inverse: FloatArray | None = None,
+        rounding: float = 0.0,
     ) -> Self:
         """Add records, (b, m), or take those at ``rows`` away, of one weight together.
 
-        ``inverse`` is that of the Hessian of the fit, with the penalty of those that are changed.
+        ``inverse`` is that of the Hessian of the fit, with the penalty of those that are changed,
+        and ``rounding`` its error.
         """
         more = float(weight[0].sum())
         # The penalty is per unit of weight: with less of it, it weighs less beside the same losses.
         alpha = objective.alpha * (objective.total + more) / objective.total
-        rest, rounding = replace(objective, alpha=alpha), 0.0
+        rest = replace(objective, alpha=alpha)
         if inverse is None:
             try:
                 inverse = rest.at(w).hessian.inverse()
@@ -340,6 +348,8 @@ class Change:
     def _spans(self) -> FloatArray:
         """Records times the root of their curvature, of those that go or that come, (b, p)."""
         c = self.curvature
+        if c.shape[1:] == (1,):
+            return np.asarray(np.sqrt(np.abs(c)) * np.abs(self.x[:, 0]))
         c = c[..., None] if c.ndim == 2 else np.einsum("bmkk->bmk", c)
         spans = np.empty((len(self.x), len(self.w)))
         squares = [np.maximum(s * c, 0.0).transpose(0, 2, 1) @ self.x**2 for s in (-1.0, 1.0)]
@@ -505,7 +515,7 @@ def expansion_pays(objective: Objective, n_candidates: int) -> bool:
 class Expansion:
     """Third derivatives of all losses at a fit, and a quadratic form that bounds the next terms."""
 
-    tensor: FloatArray  # (p (p + 1) / 2, p)
+    tensor: FloatArray  # (p, p, p)
     form: FloatArray  # (p, p)
 
     @classmethod
