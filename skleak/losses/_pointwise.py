@@ -14,8 +14,9 @@ from scipy.special import expit, xlogy
 
 from skleak.utils._typing import FloatArray
 
-# Half of a step of a predictor up to which the continued fraction of its tanh is exact.
-_NEAR = 0.125
+# Half of a step of a predictor up to which the continued fraction of its tanh is exact, and that.
+_NEAR = 0.5
+_ABOVE, _BELOW = (378.0, 17325.0, 135135.0), (28.0, 3150.0, 62370.0, 135135.0)
 
 
 @dataclass(frozen=True)
@@ -162,14 +163,14 @@ class LogisticLoss(PointwiseLoss):
         with np.errstate(over="ignore", invalid="ignore"):
             half = 0.5 * t
             square = half * half
-            above = square + 105.0
-            above *= square
-            above += 945.0
+            above, below = square + _ABOVE[0], _BELOW[0] * square
+            below += _BELOW[1]
+            for up, down in zip(_ABOVE[1:], _BELOW[2:], strict=True):
+                above *= square
+                above += up
+                below *= square
+                below += down
             above *= half
-            below = 15.0 * square
-            below += 420.0
-            below *= square
-            below += 945.0
             below = below + np.tanh(0.5 * a) * above  # of any shape that both have
             above = above / below
         change = np.asarray(2.0 * self.curvature(a) * above)
