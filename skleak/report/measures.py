@@ -52,6 +52,9 @@ RARE = 0.05
 # Multiplications and additions that exact encodings of a report may take.
 MOST_WORK = 1e10
 _ROUNDS = 3
+# Records times parameters from which on as few records as can be are solved for, so that a report
+# costs no more than some fits.
+_LARGE = 1e6
 _PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
 _SYSTEM = 3e8  # as much as a system of its own takes for each value, however small it is
 _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
@@ -369,6 +372,12 @@ class Separation:
     fewest: float = np.nan  # records that have its rarest value; NaN for numbers
     column_std: float = np.nan  # of a column whose entries are numbers; NaN for blocks
 
+    def without_records(self) -> "Separation":
+        """Return what is not about single records."""
+        none = np.empty(0)
+        exact = np.zeros(0, dtype=bool)
+        return replace(self, distance=none, from_own=none, share=none, exact=exact)
+
     @property
     def share_removed(self) -> float:
         """Share of the squared error of an attacker with a normal prior that is removed at most."""
@@ -405,6 +414,7 @@ class Separator:
     n_training: int = 0  # records of the fit, where the state has none; 0 for those it has
     outside: bool = False  # whether the records of the fit lie outside memory
     fewest: int = 8  # records of a column that are solved for, whatever the work
+    exact: bool = False  # whether all are solved for that can be
     _moved: dict[int, FloatArray] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -464,7 +474,11 @@ class Separator:
 
     def most_solved(self, n_values: int) -> int:
         """Return the records of a column to solve for in a round, at so many values each."""
-        return max(self.fewest, int(self.work / self._cost(n_values)))
+        if self.exact:
+            return len(self.rows)
+        n = self.n_training or self.state.objective.n_records
+        large = n * self.state.factor.coefficients.size > _LARGE
+        return self.fewest if large else max(self.fewest, int(self.work / self._cost(n_values)))
 
     def estimated(
         self, unknown: Unknown, own: FloatArray, candidates: FloatArray

@@ -463,8 +463,8 @@ class Objective:
         """
         if len(steps) > _STEPS and not is_large(self.X):
             parts = row_blocks(len(steps), 1, _STEPS)
-            given = ((steps[some], None if without is None else without[some]) for some in parts)
-            return np.concatenate([self.gradient_changes(w, *each) for each in given])
+            some = ((steps[k], None if without is None else without[k]) for k in parts)
+            return np.concatenate([self.gradient_changes(w, *each) for each in some])
         by_column = np.moveaxis(steps[:, self.layout], 1, 0)  # (d~, b, ...)
         blocks = Blocks.of(
             self.X,

@@ -662,14 +662,15 @@ class OneStep:
         """Rows of what a function finds of entries (b, k), whatever it finds of each, (m, n)."""
         factor, loss = self.state.factor, self.state.objective.loss
         images = np.hstack([factor.inverse_hessian[:, columns], self.response[:, columns]])
-        w, diagonals = factor.coefficients[columns], (factor.inverse_hessian, self.response)
-        own = w, *(matrix[columns, columns] for matrix in diagonals)
+        at = columns, columns
+        own = factor.coefficients[columns], factor.inverse_hessian[at], self.response[at]
 
         def found(X: FloatArray, *vectors: FloatArray) -> FloatArray:
-            y, *given = (values[:, None] for values in vectors)
+            y, weight, predictor, leverage, length = (values[:, None] for values in vectors)
             both = np.split(augment(X, factor.fit_intercept) @ images, 2, axis=1)
-            before = loss.residual(given[1], y), loss.curvature(given[1])
-            return f(X[:, columns], _Columns(loss, *given, *before, *both, *own))
+            before = loss.residual(predictor, y), loss.curvature(predictor)
+            given = weight, predictor, leverage, length, *before, *both
+            return f(X[:, columns], _Columns(loss, *given, *own))
 
         vectors = self.y, self.weight, self.predictor, self.leverage, self.length
         blocks = Blocks.of(self.X, *vectors, width=len(columns), elements=_COLUMNS)
