@@ -62,8 +62,9 @@ _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
 _ROUND_OFF = 1e-13
 # Nodes of the normal law of a number, and the step between its values, in standard deviations.
 _N_NODES, _STEP = 7, 0.01
-# Those of a first look at many records, and how many of these are looked at again.
-_FEWEST_NODES, _MOST_EXPOSED = 2, 512
+# Those of a first look at many records, of so many columns together, and how many records are
+# looked at again.
+_FEWEST_NODES, _NUMBERS, _MOST_EXPOSED = 2, 16, 512
 # Rows that mostly tell that a column has many values.
 _LOOK = 512
 # Entries of the table of changed records of columns that are solved for together: 8 MB.
@@ -416,6 +417,7 @@ class Separator:
     fewest: int = 8  # records of a column that are solved for, whatever the work
     exact: bool = False  # whether all are solved for that can be
     _moved: dict[int, FloatArray] = field(default_factory=dict, repr=False)
+    _exposed: dict[int, IntArray] = field(default_factory=dict, repr=False)
 
     @cached_property
     def one_step(self) -> OneStep | None:
@@ -515,6 +517,16 @@ class Separator:
             assert one is not None
             found = one.moved(columns, moves)
             self._moved.update(zip(map(id, some), found, strict=True))
+        there = np.flatnonzero(self.batch.present)
+        numbers = [each for each in unknowns if each.kind == "number" and each.columns is not None]
+        numbers = [each for each in numbers if float(each.sd[0]) > 0.0]
+        if one is None or not self._differentiable or len(there) <= 2 * _MOST_EXPOSED:
+            return
+        for k in range(0, len(numbers), _NUMBERS):
+            few = numbers[k : k + _NUMBERS]
+            for each, speeds in zip(few, self._speeds(there, few, _FEWEST_NODES), strict=True):
+                most = np.argpartition(speeds, -_MOST_EXPOSED)[-_MOST_EXPOSED:]
+                self._exposed[id(each)] = np.sort(there[most])
 
     def _unit_losses(self, unknown: Unknown, which: IntArray) -> FloatArray:
         """Fisher information loss of some records about a column, at unit noise, (b,)."""
@@ -641,16 +653,21 @@ class Separator:
         if one is None or unknown.columns is None:
             squares = self._unit_losses(unknown, np.arange(len(self.rows))) ** 2
             return np.where(self.batch.present, squares, 0.0)
-        squares, some = np.zeros(len(self.rows)), np.flatnonzero(self.batch.present)
-        step = _STEP * unknown.sd
-        for n_nodes in (_FEWEST_NODES, _N_NODES)[len(some) <= 2 * _MOST_EXPOSED :]:
-            nodes, weights = _normal(unknown.mean, unknown.sd, n_nodes)
-            here = one if len(some) == len(squares) else one.take(some)
-            found = here.information(unknown.columns, nodes[:, None], weights, step)[0]
-            squares[:] = 0.0
-            squares[some] = found
-            some = some[np.argsort(-found, kind="stable")[:_MOST_EXPOSED]]
+        some = self._exposed.get(id(unknown), np.flatnonzero(self.batch.present))
+        squares = np.zeros(len(self.rows))
+        squares[some] = self._speeds(some, [unknown], _N_NODES)[0]
         return squares
+
+    def _speeds(self, some: IntArray, numbers: Sequence[Unknown], n_nodes: int) -> FloatArray:
+        """Information about numbers in some records, by one Newton step, (k, b)."""
+        one = self.one_step
+        assert one is not None
+        columns = np.concatenate([each.columns for each in numbers])
+        mean, sd = (np.concatenate([getattr(each, n) for each in numbers]) for n in ("mean", "sd"))
+        nodes, weights = _gauss_hermite(n_nodes)
+        nodes, weights = mean + sd * nodes[:, None], weights / weights.sum()
+        one = one if len(some) == len(self.rows) else one.take(some)
+        return one.information(columns, nodes, weights, _STEP * sd)
 
     @property
     def n_exposed(self) -> int:
@@ -827,7 +844,7 @@ def averaged_information(points: FloatArray, sd: float) -> FloatArray:
 _gauss_hermite = cache(np.polynomial.hermite_e.hermegauss)
 
 
-def _normal(mean: Any, sd: Any, n_nodes: int = _N_NODES) -> tuple[FloatArray, FloatArray]:
+def _normal(mean: float, sd: float) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights of an expectation over a normal law, (m,) each."""
-    nodes, weights = _gauss_hermite(n_nodes)
+    nodes, weights = _gauss_hermite(_N_NODES)
     return mean + sd * nodes, weights / weights.sum()

@@ -547,8 +547,8 @@ class Expansion:
 
 # Pairs of values, over all records, that are compared.
 _MOST_PAIRS = 2e7
-# Entries of the tables of a block of records and columns: 256 KB, of which there are many.
-_COLUMNS = 1 << 15
+# Entries of the tables of a block of records and columns: 64 KB, of which there are many.
+_COLUMNS = 1 << 13
 # How the entries x of k columns change, by ``start + slope x``: start (k,), and slope.
 Move = tuple[FloatArray, float]
 
@@ -669,8 +669,8 @@ class OneStep:
             y, weight, predictor, leverage, length = (values[:, None] for values in vectors)
             both = np.split(augment(X, factor.fit_intercept) @ images, 2, axis=1)
             before = loss.residual(predictor, y), loss.curvature(predictor)
-            given = weight, predictor, leverage, length, *before, *both
-            return f(X[:, columns], _Columns(loss, *given, *own))
+            given = (weight, predictor, leverage, length, *before, *both, *own)
+            return f(X[:, columns], _Columns(loss, *given))
 
         vectors = self.y, self.weight, self.predictor, self.leverage, self.length
         blocks = Blocks.of(self.X, *vectors, width=len(columns), elements=_COLUMNS)

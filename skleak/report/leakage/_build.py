@@ -201,8 +201,6 @@ class _Asked:
         found = Separator(*given, exact=self.exact)
         if not self.outside:
             self.kept.append(found)
-        if self.model.state.converged:
-            found.look(self.unknowns)
         return found
 
     @property
@@ -275,6 +273,7 @@ def _survey(
     leads: tuple[Leads, ...] = ()
     if model.state.converged:
         separator = asked.separator(batch)
+        separator.look(asked.unknowns)
         leads = tuple(Leads.of(separator, one, position) for one in asked.unknowns)
     return _Survey(
         Moments.of(np.column_stack(losses)[present]),
@@ -343,6 +342,8 @@ def _measure(
 ) -> _Measured:
     """Measure a block of records, of which some were solved for, and some are listed."""
     separator, n = asked.separator(batch), len(batch)
+    if asked.outside and asked.model.state.converged:
+        separator.look(asked.unknowns)
     pairs = zip(asked.unknowns, solved, strict=True)
     found = asked.given or (separator.put(*pair, position) for pair in pairs)
     keeps = not asked.outside and n * max(len(asked.unknowns), len(asked.given)) <= _MOST_KEPT
