@@ -27,6 +27,8 @@ _SMALL_MU = 0.1
 # Beyond this many standard deviations everything underflows; its square must not overflow.
 _FAR = 1e150
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+# Terms of a series in mu whose error is rounding, and where the moments in it begin to cancel.
+_N_TERMS, _CANCELS = 12, 10.0
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -36,15 +38,29 @@ def _mills(x: FloatArray) -> FloatArray:
 
 
 def _mills_drop(x: FloatArray, mu: FloatArray) -> FloatArray:
-    """``M(x) - M(x + mu)`` for x > -1 and small mu, as an integral of positive terms.
+    """``M(x) - M(x + mu)`` for x > -1 and small mu.
 
-    ``M(x) = int_0^inf exp(-x t - t^2/2) dt``; the integrand is cut where it has fallen to
-    exp(-40), which leaves an analytic function that 64 Gauss-Legendre nodes resolve.
+    ``M(x) = int_0^inf exp(-x t - t^2/2) dt``, and the drop is ``sum_k -(-mu)^k / k! I_k`` with
+    ``I_k = (k - 1) I_{k-2} - x I_{k-1}`` the moments of the integrand. Far out, where these cancel,
+    it is an integral of positive terms: the integrand is cut where it has fallen to exp(-40), which
+    leaves an analytic function that 64 Gauss-Legendre nodes resolve.
     """
-    cut = 80.0 / (x + np.sqrt(x * x + 80.0))
+    drop, near = np.empty_like(x), x <= _CANCELS
+    far, step = x[~near], mu[near]
+    near_x = x[near]
+    last = _mills(near_x)
+    moment, term = 1.0 - near_x * last, step
+    total = term * moment
+    for k in range(2, _N_TERMS):
+        last, moment = moment, (k - 1.0) * last - near_x * moment
+        term = term * (-step / k)
+        total += term * moment
+    drop[near] = total
+    cut = 80.0 / (far + np.sqrt(far * far + 80.0))
     t = 0.5 * cut[:, None] * (_NODES + 1.0)
-    values = np.exp(-t * (x[:, None] + 0.5 * t)) * -np.expm1(-mu[:, None] * t)
-    return 0.5 * cut * (values @ _WEIGHTS)
+    values = np.exp(-t * (far[:, None] + 0.5 * t)) * -np.expm1(-mu[~near, None] * t)
+    drop[~near] = 0.5 * cut * (values @ _WEIGHTS)
+    return drop
 
 
 def log_gaussian_delta(mu: FloatArray, epsilon: FloatArray) -> FloatArray:

@@ -30,6 +30,7 @@ one tensor for all records of a weight and mostly suffices.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ from skleak.influence.state import (
     partial_state,
 )
 from skleak.solvers import MultinomialObjective, Objective
-from skleak.utils._blocks import Blocks, dense, is_large
+from skleak.utils._blocks import BLOCK_ELEMENTS, Blocks, dense, is_large
 from skleak.utils._linalg import SingularMatrixError, augment
 from skleak.utils._records import Persons
 from skleak.utils._typing import Data, FloatArray, IntArray
@@ -301,29 +302,37 @@ _TOLERANCE = 1e-6
 _ESTIMATED = 1e-7
 
 
-def removal_steps(objective: Objective, w: FloatArray, rows: "IntArray | Persons") -> FloatArray:
+def removal_steps(
+    objective: Objective,
+    w: FloatArray,
+    rows: "IntArray | Persons",
+    measure: Callable[[FloatArray], FloatArray] = np.asarray,
+) -> FloatArray:
     """Compute the steps of the minimizer when each of many records, or persons, is removed.
 
     Shapes: ``w`` (p,); ``rows`` (b,), or b persons; returns (b, p): minimizer without minus ``w``;
-    zero for a weight of zero, and NaN where no minimizer is reached.
+    zero for a weight of zero, and NaN where no minimizer is reached. Or what is measured of blocks
+    of them, (b, ...).
     """
     shift = objective.far_means()
     if shift is not None:
-        steps = removal_steps(objective.shifted(shift), objective.moved(w, shift), rows)
-        return objective.moved(steps, -shift)
+        there = objective.shifted(shift), objective.moved(w, shift)
+        return removal_steps(*there, rows, lambda steps: measure(objective.moved(steps, -shift)))
     persons = rows if isinstance(rows, Persons) else Persons.single(rows)
     weights = persons.sums(objective.parts(persons.rows).sample_weight)
-
-    def change(which: IntArray) -> Change:
-        places = persons.places(which)
-        return Change.without(objective, w, np.where(places < 0, -1, persons.rows[places]))
+    known: dict[float, Change] = {}
 
     def found(which: IntArray) -> FloatArray:
-        if weights[which[0]] >= objective.total:
+        weight = float(weights[which[0]])
+        if weight >= objective.total:
             return np.full((len(which), len(w)), np.nan)
-        return _steps_without(change(which))
+        places = persons.places(which)
+        gone = np.where(places < 0, -1, persons.rows[places])
+        removal = Change.without(objective, w, gone, known.get(weight))
+        known.setdefault(weight, removal.take(np.arange(0)))
+        return _steps_without(removal)
 
-    return _of_one_weight(objective, w, persons, weights, found)
+    return _of_one_weight(objective, w, persons, weights, found, measure)
 
 
 def addition_steps(
@@ -368,14 +377,19 @@ def _of_one_weight(
     persons: Persons,
     weights: FloatArray,
     found: Callable[[IntArray], FloatArray],
+    measure: Callable[[FloatArray], FloatArray] = np.asarray,
 ) -> FloatArray:
-    """Find the steps (b, p) of those of one weight together."""
-    steps, width = np.zeros((len(persons), len(w))), len(w) * objective.layout[0].size
+    """Find the steps (b, p) of those of one weight together, or what is measured of them."""
+    none = measure(np.zeros((1, len(w))))
+    result = np.repeat(none, len(persons), axis=0)
+    width = len(w) * objective.layout[0].size
+    # Of other losses more share a pass over the data.
+    elements = BLOCK_ELEMENTS if objective.loss.quadratic else _ELEMENTS
     for weight in np.unique(weights[weights > 0.0]):
         members = np.flatnonzero(weights == weight)
-        for which in persons.take(members).blocks(width, _ELEMENTS):
-            steps[members[which]] = found(members[which])
-    return steps
+        for which in persons.take(members).blocks(width, elements):
+            result[members[which]] = measure(found(members[which]))
+    return result
 
 
 def _steps_without(removal: Change) -> FloatArray:
@@ -420,9 +434,8 @@ def distances_without(state: FitState, rows: "IntArray | Persons") -> FloatArray
     Returns (n,).
     """
     persons = rows if isinstance(rows, Persons) else Persons.single(rows)
-    distances = np.zeros(len(persons))
-    for which in _blocks(state, persons, 1):
-        distances[which] = _lengths(state, _steps(state, persons.take(which)))
+    objective, w = state.objective, state.factor.coefficients
+    distances = removal_steps(objective, w, persons, partial(_lengths, state))
     distances[alone_in_class(state, persons)] = np.inf
     for k in np.flatnonzero(np.isnan(distances)).tolist():
         distances[k] = farthest_without(state, persons.take(np.array([k])).rows)

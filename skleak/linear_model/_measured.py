@@ -359,7 +359,13 @@ class MeasuredModel(LinearModelParameters):
         return found if per == "feature" else found[:, 0]
 
     def leakage_report(
-        self, X: Any = None, y: Any = None, *, features: Any = None, groups: Any = None
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        features: Any = None,
+        groups: Any = None,
+        exact: bool = False,
     ) -> LeakageReport:
         """Report what the model leaks, for every record, column and group, in plain words.
 
@@ -373,6 +379,9 @@ class MeasuredModel(LinearModelParameters):
             Columns to report on; a list within the list forms one block. By default each column.
         groups : array-like of shape (n,), str or int, default=None
             Label of each record's group, or the column that holds it.
+        exact : bool, default=False
+            Whether the minimizer is found for every record and value. By default, of many records
+            only those most exposed are solved for, and the report says what is estimated.
 
         Returns
         -------
@@ -400,6 +409,7 @@ class MeasuredModel(LinearModelParameters):
             estimator=type(self).__name__,
             rung_moves=self._rung_moves(),
             index=index,
+            exact=exact,
         )
 
     def _measured(

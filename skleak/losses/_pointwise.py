@@ -14,6 +14,10 @@ from scipy.special import expit, xlogy
 
 from skleak.utils._typing import FloatArray
 
+# Half of a step of a predictor up to which the continued fraction of its tanh is exact, and that.
+_NEAR = 0.5
+_ABOVE, _BELOW = (378.0, 17325.0, 135135.0), (28.0, 3150.0, 62370.0, 135135.0)
+
 
 @dataclass(frozen=True)
 class PointwiseLoss(ABC):
@@ -151,15 +155,37 @@ class LogisticLoss(PointwiseLoss):
         return np.where(y == 1.0, -expit(-a), expit(a) - y)
 
     def mean_change(self, a: FloatArray, t: FloatArray) -> FloatArray:
-        """Change of the probability, ``expm1(t) s(a) s(-a - t)``, as ``t`` is added to ``a``."""
-        rises, there = t > 0.0, a + t
-        size = -np.expm1(-np.abs(t))  # and not of t, which might overflow
-        size *= expit(np.where(rises, there, -there))
-        return np.where(rises, expit(-a), -expit(a)) * size
+        """Change of the probability, ``2 c(a) h / (1 + tanh(a / 2) h)`` with ``h = tanh(t / 2)``.
+
+        For small ``t`` h is a continued fraction, which doubles do not tell from it; else the
+        change is ``expm1(t) s(a) s(-a - t)``, which loses nothing far out.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            half = 0.5 * t
+            square = half * half
+            above, below = square + _ABOVE[0], _BELOW[0] * square
+            below += _BELOW[1]
+            for up, down in zip(_ABOVE[1:], _BELOW[2:], strict=True):
+                above *= square
+                above += up
+                below *= square
+                below += down
+            above *= half
+            below = below + np.tanh(0.5 * a) * above  # of any shape that both have
+            above = above / below
+        change = np.asarray(2.0 * self.curvature(a) * above)
+        far = np.broadcast_to(~(square <= _NEAR**2), change.shape)
+        if far.any():
+            a, t = (np.broadcast_to(one, change.shape)[far] for one in (a, t))
+            rises, size = t > 0.0, -np.expm1(-np.abs(t))  # and not of t, which might overflow
+            size *= expit(np.where(rises, a + t, -a - t))
+            change[far] = np.where(rises, expit(-a), -expit(a)) * size
+        return change
 
     def curvature(self, a: FloatArray) -> FloatArray:
         """Second derivative, ``s(a) s(-a)``: accurate far into both tails."""
-        return expit(a) * expit(-a)
+        tail = np.exp(-np.abs(a))
+        return np.asarray(tail / (1.0 + tail) ** 2)
 
     def third_derivative(self, a: FloatArray) -> FloatArray:
         """Third derivative, ``s(a) s(-a) (1 - 2 s(a))``."""

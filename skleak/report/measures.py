@@ -8,7 +8,7 @@ those of rare values. Where records lie plays no part: of a block of them the fe
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from skleak.exceptions import NoMinimizerWarning
 from skleak.influence.jacobian import Columns, MultinomialFactor
 from skleak.influence.leakage import leakage_model
 from skleak.influence.refit import (
+    Move,
     OneStep,
     candidate_encodings,
     largest_distances,
@@ -51,6 +52,9 @@ RARE = 0.05
 # Multiplications and additions that exact encodings of a report may take.
 MOST_WORK = 1e10
 _ROUNDS = 3
+# Records times parameters from which on as few records as can be are solved for, so that a report
+# costs no more than some fits.
+_LARGE = 1e6
 _PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
 _SYSTEM = 3e8  # as much as a system of its own takes for each value, however small it is
 _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
@@ -58,6 +62,9 @@ _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
 _ROUND_OFF = 1e-13
 # Nodes of the normal law of a number, and the step between its values, in standard deviations.
 _N_NODES, _STEP = 7, 0.01
+# Those of a first look at many records, of so many columns together, and how many records are
+# looked at again.
+_FEWEST_NODES, _NUMBERS, _MOST_EXPOSED = 2, 16, 512
 # Rows that mostly tell that a column has many values.
 _LOOK = 512
 # Entries of the table of changed records of columns that are solved for together: 8 MB.
@@ -133,6 +140,16 @@ class Unknown:
         if self.columns is None:
             return 1.0  # class numbers are names
         return float(np.linalg.norm(np.ptp(self.values, axis=0)))
+
+    @property
+    def moves(self) -> list[Move] | None:
+        """How an entry of a column of two values, or of numbers, changes; None for others."""
+        if self.columns is None or len(self.columns) != 1:
+            return None
+        if self.values is None:
+            return [(sign * self.step, 0.0) for sign in (-1.0, 1.0)]
+        # Of two values, the one that a record has is the fit.
+        return [(self.values.sum(axis=0), -2.0)] if len(self.values) == 2 else None
 
     def by_person(self, objective: Objective, persons: Persons) -> Self:
         """Return the same, counting the persons that have each value in some row."""
@@ -356,6 +373,12 @@ class Separation:
     fewest: float = np.nan  # records that have its rarest value; NaN for numbers
     column_std: float = np.nan  # of a column whose entries are numbers; NaN for blocks
 
+    def without_records(self) -> "Separation":
+        """Return what is not about single records."""
+        none = np.empty(0)
+        exact = np.zeros(0, dtype=bool)
+        return replace(self, distance=none, from_own=none, share=none, exact=exact)
+
     @property
     def share_removed(self) -> float:
         """Share of the squared error of an attacker with a normal prior that is removed at most."""
@@ -392,6 +415,9 @@ class Separator:
     n_training: int = 0  # records of the fit, where the state has none; 0 for those it has
     outside: bool = False  # whether the records of the fit lie outside memory
     fewest: int = 8  # records of a column that are solved for, whatever the work
+    exact: bool = False  # whether all are solved for that can be
+    _moved: dict[int, FloatArray] = field(default_factory=dict, repr=False)
+    _exposed: dict[int, IntArray] = field(default_factory=dict, repr=False)
 
     @cached_property
     def one_step(self) -> OneStep | None:
@@ -417,6 +443,7 @@ class Separator:
         note = ""
         if solved is not None:
             distances, exact = self.estimated(unknown, own, unknown.candidates(own))
+            distances = distances.copy()
             here = np.isin(position, solved.position)
             place = np.searchsorted(solved.position, position[here])
             distances[:, here], exact[here] = solved.distances[:, place], solved.exact[place]
@@ -449,30 +476,57 @@ class Separator:
 
     def most_solved(self, n_values: int) -> int:
         """Return the records of a column to solve for in a round, at so many values each."""
-        return max(self.fewest, int(self.work / self._cost(n_values)))
+        if self.exact:
+            return len(self.rows)
+        n = self.n_training or self.state.objective.n_records
+        large = n * self.state.factor.coefficients.size > _LARGE
+        return self.fewest if large else max(self.fewest, int(self.work / self._cost(n_values)))
 
     def estimated(
         self, unknown: Unknown, own: FloatArray, candidates: FloatArray
     ) -> tuple[FloatArray, BoolArray]:
         """Distances at unit noise for all records without solving for any, (2, n) and (n,)."""
-        n, linear = len(own), self.state.objective.loss.quadratic
-        fixed = self.state.balanced is None
-        one = self.one_step
-        if one is not None and own.shape[1] == 1 and (fixed or unknown.columns is not None):
-            flat = candidates[..., 0]
-            if flat.shape == (2,) and unknown.columns is not None:
-                flat = flat.sum() - own  # of two values, the one that a record has is the fit
-            if unknown.columns is None:
-                found = one.targets(flat)
-            else:
-                found = one.column(int(unknown.columns[0]), flat)
-            if unknown.values is None:
-                found = found[1], found[1]
-            sharp = linear and fixed and not self.state.noise.reads_data
-            done = sharp and one.compares_all(flat.shape[-1])
-            return np.array(found), np.full(n, done) & (self.rows >= 0)
+        n, one = len(own), self.one_step
+        sharp = self.state.objective.loss.quadratic and self._differentiable
+        if one is not None and own.shape[1] == 1:
+            moves = unknown.moves
+            done = sharp and (moves is not None or one.compares_all(candidates.shape[-2]))
+            exact = np.full(n, done) & (self.rows >= 0)
+            if unknown.columns is None and self.state.balanced is None:
+                found = one.targets(candidates[..., 0])
+                return np.array(found if unknown.values is not None else found[1:] * 2), exact
+            if moves is not None:
+                if id(unknown) not in self._moved:
+                    self.look([unknown])
+                return np.broadcast_to(self._moved[id(unknown)], (2, n)), exact
+            if unknown.columns is not None:
+                return np.array(one.column(int(unknown.columns[0]), candidates[:, 0])), exact
         loss = self._unit_losses(unknown, np.arange(n))
         return np.tile(loss * unknown.span, (2, 1)), np.zeros(n, dtype=bool)
+
+    def look(self, unknowns: Sequence[Unknown]) -> None:
+        """Estimate distances of all columns of one entry together, which is cheaper."""
+        one, groups = self.one_step, dict[float, list[Unknown]]()
+        for each in unknowns:
+            if one is not None and each.moves is not None:
+                groups.setdefault(each.moves[0][1], []).append(each)
+        for some in groups.values():
+            columns = np.concatenate([each.columns for each in some])
+            pairs = zip(*(each.moves for each in some), strict=True)
+            moves = [(np.concatenate([start for start, _ in m]), m[0][1]) for m in pairs]
+            assert one is not None
+            found = one.moved(columns, moves)
+            self._moved.update(zip(map(id, some), found, strict=True))
+        there = np.flatnonzero(self.batch.present)
+        numbers = [each for each in unknowns if each.kind == "number" and each.columns is not None]
+        numbers = [each for each in numbers if float(each.sd[0]) > 0.0]
+        if one is None or not self._differentiable or len(there) <= 2 * _MOST_EXPOSED:
+            return
+        for k in range(0, len(numbers), _NUMBERS):
+            few = numbers[k : k + _NUMBERS]
+            for each, speeds in zip(few, self._speeds(there, few, _FEWEST_NODES), strict=True):
+                most = np.argpartition(speeds, -_MOST_EXPOSED)[-_MOST_EXPOSED:]
+                self._exposed[id(each)] = np.sort(there[most])
 
     def _unit_losses(self, unknown: Unknown, which: IntArray) -> FloatArray:
         """Fisher information loss of some records about a column, at unit noise, (b,)."""
@@ -591,15 +645,29 @@ class Separator:
         return not self.state.noise.reads_data and self.state.balanced is None
 
     def exposure(self, unknown: Unknown) -> FloatArray:
-        """Estimate how well a number of each record may be known, (n,)."""
-        mean, sd = float(unknown.mean[0]), float(unknown.sd[0])
+        """Estimate how well a number of each record may be known, (n,).
+
+        Of many records those are zero that a look at few nodes leaves far below the others.
+        """
         one = self.one_step if self._differentiable else None
-        if one is not None and unknown.columns is not None:
-            nodes, weights = _normal(mean, sd)
-            squares = one.information(int(unknown.columns[0]), nodes, _STEP * sd) @ weights
-        else:
+        if one is None or unknown.columns is None:
             squares = self._unit_losses(unknown, np.arange(len(self.rows))) ** 2
-        return np.where(self.batch.present, squares, 0.0)
+            return np.where(self.batch.present, squares, 0.0)
+        some = self._exposed.get(id(unknown), np.flatnonzero(self.batch.present))
+        squares = np.zeros(len(self.rows))
+        squares[some] = self._speeds(some, [unknown], _N_NODES)[0]
+        return squares
+
+    def _speeds(self, some: IntArray, numbers: Sequence[Unknown], n_nodes: int) -> FloatArray:
+        """Information about numbers in some records, by one Newton step, (k, b)."""
+        one = self.one_step
+        assert one is not None
+        columns = np.concatenate([each.columns for each in numbers])
+        mean, sd = (np.concatenate([getattr(each, n) for each in numbers]) for n in ("mean", "sd"))
+        nodes, weights = _gauss_hermite(n_nodes)
+        nodes, weights = mean + sd * nodes[:, None], weights / weights.sum()
+        one = one if len(some) == len(self.rows) else one.take(some)
+        return one.information(columns, nodes, weights, _STEP * sd)
 
     @property
     def n_exposed(self) -> int:

@@ -5,6 +5,7 @@ from skleak.influence.refit._candidates import operations_each as operations_eac
 from skleak.influence.refit._candidates import target_encodings as target_encodings
 from skleak.influence.refit._changes import SINGULAR as SINGULAR
 from skleak.influence.refit._changes import Change as Change
+from skleak.influence.refit._changes import Move as Move
 from skleak.influence.refit._changes import OneStep as OneStep
 from skleak.influence.refit._changes import whitened as whitened
 from skleak.influence.refit._chord import check_reached as check_reached

@@ -23,9 +23,9 @@ and all distances follow from the 2 x 2 products of ``A x~`` and ``A e_j``. Exac
 loss; for others it says which records to solve for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -151,13 +151,19 @@ class Change:
         )
 
     @classmethod
-    def without(cls, objective: Objective, w: FloatArray, rows: IntArray) -> Self:
-        """Take away records of one weight together, not that of all: those at ``rows`` (b, k)."""
+    def without(
+        cls, objective: Objective, w: FloatArray, rows: IntArray, like: Self | None = None
+    ) -> Self:
+        """Take away records of one weight together, not that of all: those at ``rows`` (b, k).
+
+        ``like`` is the same of other records of that weight.
+        """
         some = objective.parts(rows.ravel())
         x = augment(dense(some.X), objective.fit_intercept)
         weight = np.where(rows >= 0, -some.sample_weight.reshape(rows.shape), 0.0)
         x, y = x.reshape(*rows.shape, -1), some.y.reshape(rows.shape)
-        return cls.about(objective, w, x, y, weight, rows)
+        known = (None, 0.0) if like is None else (like.inverse, like.rounding)
+        return cls.about(objective, w, x, y, weight, rows, *known)
 
     @classmethod
     def about(
@@ -169,15 +175,17 @@ class Change:
         weight: FloatArray,
         rows: IntArray | None = None,
         inverse: FloatArray | None = None,
+        rounding: float = 0.0,
     ) -> Self:
         """Add records, (b, m), or take those at ``rows`` away, of one weight together.
 
-        ``inverse`` is that of the Hessian of the fit, with the penalty of those that are changed.
+        ``inverse`` is that of the Hessian of the fit, with the penalty of those that are changed,
+        and ``rounding`` its error.
         """
         more = float(weight[0].sum())
         # The penalty is per unit of weight: with less of it, it weighs less beside the same losses.
         alpha = objective.alpha * (objective.total + more) / objective.total
-        rest, rounding = replace(objective, alpha=alpha), 0.0
+        rest = replace(objective, alpha=alpha)
         if inverse is None:
             try:
                 inverse = rest.at(w).hessian.inverse()
@@ -340,6 +348,8 @@ class Change:
     def _spans(self) -> FloatArray:
         """Records times the root of their curvature, of those that go or that come, (b, p)."""
         c = self.curvature
+        if c.shape[1:] == (1,):
+            return np.asarray(np.sqrt(np.abs(c)) * np.abs(self.x[:, 0]))
         c = c[..., None] if c.ndim == 2 else np.einsum("bmkk->bmk", c)
         spans = np.empty((len(self.x), len(self.w)))
         squares = [np.maximum(s * c, 0.0).transpose(0, 2, 1) @ self.x**2 for s in (-1.0, 1.0)]
@@ -505,7 +515,7 @@ def expansion_pays(objective: Objective, n_candidates: int) -> bool:
 class Expansion:
     """Third derivatives of all losses at a fit, and a quadratic form that bounds the next terms."""
 
-    tensor: FloatArray  # (p (p + 1) / 2, p)
+    tensor: FloatArray  # (p, p, p)
     form: FloatArray  # (p, p)
 
     @classmethod
@@ -537,6 +547,10 @@ class Expansion:
 
 # Pairs of values, over all records, that are compared.
 _MOST_PAIRS = 2e7
+# Entries of the tables of a block of records and columns: 64 KB, of which there are many.
+_COLUMNS = 1 << 13
+# How the entries x of k columns change, by ``start + slope x``: start (k,), and slope.
+Move = tuple[FloatArray, float]
 
 
 @dataclass(frozen=True)
@@ -588,57 +602,119 @@ class OneStep:
     def column(self, j: int, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Largest distance of two values of a column, and of one from the record's own, (n,) each.
 
-        Shapes: ``values`` (n_values,), or (n, n_values) for those of each record's own.
+        Shapes: ``values`` (n_values,).
         """
-        q = self._solved(j, values)
-        products = self.length, self._times(self.response, j), self.response[j, j]
-        own = np.sqrt(np.max([_squares(each, *products) for each in q], axis=0))
-        largest, last = own, len(q) - 1
-        ends = range(last) if self.compares_all(len(q)) else (0, last)
-        for one in ends:
-            for other in range(one + 1, len(q)):
-                largest = np.maximum(largest, np.sqrt(_squares(q[other] - q[one], *products)))
+        compares_all, last = self.compares_all(len(values)), len(values) - 1
+
+        def furthest(x: FloatArray, some: _Columns) -> FloatArray:
+            q = [some.solved(value - x) for value in values]
+            own = largest = np.max([some.squares(*each) for each in q], axis=0)
+            for one in range(last) if compares_all else (0, last):
+                for other in range(one + 1, len(q)):
+                    gap = (there - here for there, here in zip(q[other], q[one], strict=True))
+                    largest = np.maximum(largest, some.squares(*gap))
+            return np.sqrt(np.concatenate([largest, own], axis=1))
+
+        largest, own = self._by_block(np.array([j]), furthest)
         return largest, own
 
     def compares_all(self, n_values: int) -> bool:
         """Return True if all pairs of values are compared, not just those with first and last."""
         return n_values**2 * len(self.y) <= 2.0 * _MOST_PAIRS
 
-    def information(self, j: int, nodes: FloatArray, step: float) -> FloatArray:
-        """Squared speed of the minimizer in a column, with it at each of some nodes, (n, n_nodes).
+    def moved(self, columns: IntArray, moves: Sequence[Move]) -> FloatArray:
+        """Largest distance of an entry from those it is moved to, (k, n) for k columns."""
+
+        def furthest(x: FloatArray, some: _Columns) -> FloatArray:
+            each = (some.squares(*some.solved(start + slope * x)) for start, slope in moves)
+            return np.sqrt(reduce(np.maximum, each))
+
+        return self._by_block(columns, furthest)
+
+    def information(
+        self, columns: IntArray, nodes: FloatArray, weights: FloatArray, step: FloatArray
+    ) -> FloatArray:
+        """Squared speed of the minimizer in k columns, averaged over nodes of each, (k, n).
 
         By central differences; each node counts for all records.
+
+        Shapes: ``nodes`` (n_nodes, k); ``weights`` (n_nodes,); ``step`` (k,).
         """
-        products = self.length, self._times(self.response, j), self.response[j, j]
-        below, above = self._solved(j, nodes - step), self._solved(j, nodes + step)
-        speeds = (above - below) / (2.0 * step)
-        return np.stack([_squares(speed, *products) for speed in speeds], axis=1)
 
-    def _solved(self, j: int, values: FloatArray) -> FloatArray:
-        """``q`` of every value, of shape (n_values, 2, n)."""
-        factor, loss, k = self.state.factor, self.state.objective.loss, self.weight
-        x = np.ravel(dense(self.X[:, [j]]))
-        u, inverse = self._times(factor.inverse_hessian, j), factor.inverse_hessian[j, j]
-        a, h = self.predictor, self.leverage
-        r, c = loss.residual(a, self.y), loss.curvature(a)
-        found = []
-        for value in np.broadcast_to(values, (len(x), values.shape[-1])).T:
-            t = value - x
-            moved = a + t * factor.coefficients[j]
-            r_new, c_new = loss.residual(moved, self.y), loss.curvature(moved)
-            g0, g1 = k * (r_new - r), k * r_new * t
-            m00, m01, m11 = k * (c_new - c), k * c_new * t, k * c_new * t * t
+        def averaged(x: FloatArray, some: _Columns) -> FloatArray:
+            total = np.zeros_like(x)
+            for node, weight in zip(nodes, weights, strict=True):
+                below, above = (some.solved(node + sign * step - x) for sign in (-1.0, 1.0))
+                gap = (there - here for there, here in zip(above, below, strict=True))
+                total += weight * some.squares(*gap)
+            return total / (4.0 * step**2)
+
+        return self._by_block(columns, averaged)
+
+    def take(self, which: IntArray) -> Self:
+        """Return some of the records."""
+        own = ("X", "y", "weight", "predictor", "leverage", "length")
+        return replace(self, **{name: getattr(self, name)[which] for name in own})
+
+    def _by_block(
+        self, columns: IntArray, f: "Callable[[FloatArray, _Columns], FloatArray]"
+    ) -> FloatArray:
+        """Rows of what a function finds of entries (b, k), whatever it finds of each, (m, n)."""
+        factor, loss = self.state.factor, self.state.objective.loss
+        images = np.hstack([factor.inverse_hessian[:, columns], self.response[:, columns]])
+        at = columns, columns
+        own = factor.coefficients[columns], factor.inverse_hessian[at], self.response[at]
+
+        def found(X: FloatArray, *vectors: FloatArray) -> FloatArray:
+            y, weight, predictor, leverage, length = (values[:, None] for values in vectors)
+            both = np.split(augment(X, factor.fit_intercept) @ images, 2, axis=1)
+            before = loss.residual(predictor, y), loss.curvature(predictor)
+            given = (weight, predictor, leverage, length, *before, *both, *own)
+            return f(X[:, columns], _Columns(loss, *given))
+
+        vectors = self.y, self.weight, self.predictor, self.leverage, self.length
+        blocks = Blocks.of(self.X, *vectors, width=len(columns), elements=_COLUMNS)
+        return blocks.map(found).T
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Entries of a block of b records in k columns, prepared for changes of each."""
+
+    loss: Any
+    weight: FloatArray  # ``k``, (b, 1)
+    predictor: FloatArray  # (b, 1)
+    leverage: FloatArray  # (b, 1)
+    length: FloatArray  # (b, 1)
+    residual: FloatArray  # (b, 1)
+    curvature: FloatArray  # (b, 1)
+    along: FloatArray  # ``x~^T A e_j``, (b, k)
+    cross: FloatArray  # ``x~^T A S^-1 A e_j``, (b, k)
+    w: FloatArray  # (k,)
+    inverse: FloatArray  # ``A_jj``, (k,)
+    response: FloatArray  # ``(A S^-1 A)_jj``, (k,)
+
+    def solved(self, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``q`` of entries that change by ``t`` (b, k), two of shape (b, k)."""
+        k, h, u, inverse = self.weight, self.leverage, self.along, self.inverse
+        change = self.loss.mean_change(self.predictor, t * self.w)
+        g0, g1 = k * change, k * (self.residual + change) * t
+        if self.loss.quadratic:
+            m01 = k * t
+            b00, b01 = 1.0 + m01 * u, m01 * inverse
+            b10, b11 = m01 * (h + t * u), 1.0 + m01 * (u + t * inverse)
+        else:
+            curvature = self.loss.curvature(self.predictor + t * self.w)
+            m00, m01 = k * (curvature - self.curvature), k * curvature * t
             b00, b01 = 1.0 + m00 * h + m01 * u, m00 * u + m01 * inverse
-            b10, b11 = m01 * h + m11 * u, 1.0 + m01 * u + m11 * inverse
-            determinant = b00 * b11 - b01 * b10
-            found.append(np.stack([b11 * g0 - b01 * g1, b00 * g1 - b10 * g0]) / determinant)
-        return np.array(found)
+            b10, b11 = m01 * (h + t * u), 1.0 + m01 * (u + t * inverse)
+        determinant = b00 * b11 - b01 * b10
+        return (b11 * g0 - b01 * g1) / determinant, (b00 * g1 - b10 * g0) / determinant
 
-    def _times(self, matrix: FloatArray, j: int) -> FloatArray:
-        """``x~ . matrix[j]`` of all records, of shape (n,)."""
-        d, row = self.state.n_features, matrix[j]
-        found = np.asarray(self.X @ row[:d])
-        return found + row[d] if self.state.factor.fit_intercept else found
+    def squares(self, q0: FloatArray, q1: FloatArray) -> FloatArray:
+        """Return ``|A V q|^2``, of shape (b, k)."""
+        squares = q0 * (q0 * self.length + 2.0 * q1 * self.cross) + q1 * q1 * self.response
+        return np.maximum(squares, 0.0)
 
 
 def whitened(state: FitState, points: FloatArray) -> FloatArray:
@@ -653,9 +729,3 @@ def whitened(state: FitState, points: FloatArray) -> FloatArray:
         root, points.reshape(-1, len(root)).T, lower=True, check_finite=False
     )
     return np.asarray(flat.T.reshape(points.shape))
-
-
-def _squares(q: FloatArray, length: FloatArray, cross: FloatArray, own: float) -> FloatArray:
-    """Return ``|A V q|^2``, of shape (n,)."""
-    squares = q[0] ** 2 * length + 2.0 * q[0] * q[1] * cross + q[1] ** 2 * own
-    return np.maximum(squares, 0.0)

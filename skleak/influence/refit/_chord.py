@@ -18,7 +18,7 @@ import numpy as np
 from skleak.exceptions import NoMinimizerWarning
 from skleak.influence.noise import triangular_root
 from skleak.solvers import Objective, SingularHessianError, is_minimum, is_settled, minimize
-from skleak.utils._blocks import Blocks, add, is_large, row_blocks
+from skleak.utils._blocks import BLOCK_ELEMENTS, Blocks, add, is_large, row_blocks
 from skleak.utils._linalg import SingularMatrixError, augment
 from skleak.utils._sklearn_compat import outer_stacklevel
 from skleak.utils._typing import BoolArray, FloatArray, IntArray
@@ -293,34 +293,36 @@ class NewtonBatch:
         return rows[inside] - position[0], inside[0]
 
 
-# Entries of one block of a table of products of columns: 32 MB.
-_TABLE_ELEMENTS = 1 << 22
-
-
 def third_derivatives(objective: Objective, third: FloatArray) -> FloatArray:
-    """Half the third derivatives of the losses of all records, (p (p + 1) / 2, p).
+    """Third derivatives of the losses of all records, (p, p, p).
 
     Shapes: ``third`` (n,), third derivatives in predictor space, times the weights.
     """
-    upper = np.triu_indices(objective.n_parameters)
-
-    fit_intercept = objective.fit_intercept  # no records may travel with the function
+    fit_intercept, p = objective.fit_intercept, objective.n_parameters  # no records may travel
 
     def tensors(X: FloatArray, third: FloatArray) -> FloatArray:
-        x = augment(X, fit_intercept)
-        return (x[:, upper[0]] * x[:, upper[1]]).T @ (third[:, None] * x)
+        x, tensor = augment(X, fit_intercept), np.empty((p, p, p))
+        weighted = third[:, None] * x
+        for j in range(p):
+            own = (weighted[:, [j]] * x[:, j:]).T @ x[:, j:]
+            tensor[j, j:, j:] = tensor[j:, j, j:] = tensor[j:, j:, j] = own
+        return tensor
 
-    blocks = Blocks.of(objective.X, third, width=len(upper[0]), elements=_TABLE_ELEMENTS)
-    tensor: FloatArray = blocks.map_reduce(tensors, add)
-    tensor *= np.where(upper[0] == upper[1], 0.5, 1.0)[:, None]
-    return tensor
+    # Of many columns a tensor costs as much as many records.
+    blocks = Blocks.of(objective.X, third, width=p, elements=max(BLOCK_ELEMENTS, p**3))
+    return blocks.map_reduce(tensors, add)
 
 
 def second_order(steps: FloatArray, tensor: FloatArray) -> FloatArray:
     """Second-order part of the gradient after steps (b, p) from a minimum, (b, p)."""
-    upper = np.triu_indices(steps.shape[1])
-    blocks = Blocks.of(steps, width=len(tensor), elements=_TABLE_ELEMENTS)
-    return blocks.map(lambda steps: (steps[:, upper[0]] * steps[:, upper[1]]) @ tensor)
+    p = steps.shape[1]
+    flat = tensor.reshape(p, p * p)
+
+    def contracted(steps: FloatArray) -> FloatArray:
+        once = (steps @ flat).reshape(len(steps), p, p)
+        return 0.5 * np.einsum("bjk,bk->bj", once, steps)
+
+    return Blocks.of(steps, width=p * p).map(contracted)
 
 
 def contraction_form(

@@ -104,6 +104,7 @@ def build_leakage_report(
     rows: IntArray | None = None,
     table_index: pd.Index | None = None,
     raw: MeasuredTable | None = None,
+    exact: bool = False,
 ) -> LeakageReport:
     """Measure records, columns, groups and the whole data set, and say what it means.
 
@@ -137,6 +138,8 @@ def build_leakage_report(
         Labels of all rows of the table that the records are of; by default those of the records.
     raw : MeasuredTable, default=None
         Columns before they were encoded, to report on in place of the blocks.
+    exact : bool, default=False
+        Solve for every record and column that has an exact answer, however long it takes.
 
     Returns
     -------
@@ -164,7 +167,8 @@ def build_leakage_report(
         index = index.to_numpy(dtype=object)
     if not outside:
         index = pd.RangeIndex(len(batch)) if index is None else index
-    asked = _Records(state, batch, rows, promises, groups, index, table_index, outside, raw)
+    more = groups, index, table_index, outside, raw, exact
+    asked = _Records(state, batch, rows, promises, *more)
     return asked.report(estimator, tuple(blocks), tuple(labels), rung_moves)
 
 
@@ -182,13 +186,22 @@ class _Asked:
     outside: bool
     note: str
     persons: Persons | None = None  # of whom the records are the first rows
+    exact: bool = False  # whether all records are solved for
+    # The one of records in memory, which both passes look at.
+    kept: list[Separator] = field(default_factory=list)
 
     def separator(self, batch: RecordBatch) -> Separator:
         """Return a block of records, to be measured."""
+        if self.kept:
+            return self.kept[0]
         there = np.full(len(batch), 0 if self.trained else -1)
         rows = there if self.rows is None else self.rows
         work = MOST_WORK / max(1, len(self.unknowns))
-        return Separator(self.model.state, batch, rows, work, self.note, self.n, self.outside)
+        given = self.model.state, batch, rows, work, self.note, self.n, self.outside
+        found = Separator(*given, exact=self.exact)
+        if not self.outside:
+            self.kept.append(found)
+        return found
 
     @property
     def capacity(self) -> int:
@@ -260,6 +273,7 @@ def _survey(
     leads: tuple[Leads, ...] = ()
     if model.state.converged:
         separator = asked.separator(batch)
+        separator.look(asked.unknowns)
         leads = tuple(Leads.of(separator, one, position) for one in asked.unknowns)
     return _Survey(
         Moments.of(np.column_stack(losses)[present]),
@@ -327,21 +341,25 @@ def _measure(
     *_: Any,
 ) -> _Measured:
     """Measure a block of records, of which some were solved for, and some are listed."""
-    separator = asked.separator(batch)
-    found = asked.given or tuple(
-        separator.put(*pair, position) for pair in zip(asked.unknowns, solved, strict=True)
-    )
-    largest, telling = np.full(len(batch), np.nan), np.full(len(batch), None, dtype=object)
+    separator, n = asked.separator(batch), len(batch)
+    if asked.outside and asked.model.state.converged:
+        separator.look(asked.unknowns)
+    pairs = zip(asked.unknowns, solved, strict=True)
+    found = asked.given or (separator.put(*pair, position) for pair in pairs)
+    keeps = not asked.outside and n * max(len(asked.unknowns), len(asked.given)) <= _MOST_KEPT
+    largest, telling = np.full(n, -np.inf), np.full(n, -1)
+    columns, separations = list[_Column](), list[Separation]()
     for one in found:
-        better = np.nan_to_num(one.distance, nan=-np.inf, posinf=np.inf) > np.nan_to_num(
-            largest, nan=-np.inf, posinf=np.inf
-        )
-        largest[better], telling[better] = one.distance[better], one.name
-    told = {"advantage_any_prior": gained(largest), "most_telling": telling}
-    chosen = np.isin(position, people)
-    columns = tuple(_Column.of(one, batch, position, asked) for one in found)
-    listed = Largest.of(asked.n_kept, np.zeros(len(batch)), position, told, chosen)
-    return _Measured(columns, listed, None if asked.outside else found)
+        distance = np.nan_to_num(one.distance, nan=-np.inf, posinf=np.inf)
+        better = distance > largest
+        largest[better], telling[better] = distance[better], len(columns)
+        columns.append(_Column.of(one, batch, position, asked))
+        separations.append(one if keeps else one.without_records())
+    largest[telling < 0] = np.nan
+    names = np.array([*(one.name for one in separations), None], dtype=object)  # -1 is the last
+    told = {"advantage_any_prior": gained(largest), "most_telling": names[telling]}
+    listed = Largest.of(asked.n_kept, np.zeros(n), position, told, np.isin(position, people))
+    return _Measured(tuple(columns), listed, None if asked.outside else tuple(separations))
 
 
 @dataclass(frozen=True)
@@ -357,6 +375,7 @@ class _Records:
     table_index: pd.Index | None  # labels of the table that they are some of, if they are
     outside: bool
     raw: MeasuredTable | None
+    exact: bool  # whether all records are solved for
 
     def report(
         self,
@@ -449,6 +468,7 @@ class _Records:
             self.outside,
             GOAL if self.promises.noise_goal is not None else "",
             self.batch.persons,
+            self.exact,
         )
 
     def _solved(self, asked: _Asked, first: _Survey) -> list[Solved | None]:
@@ -462,10 +482,12 @@ class _Records:
             rows = (batch.X, batch.y, batch.sample_weight, batch.reweights)
             few = partial_state(state, positions, RecordBatch(*fetched(positions, *rows)))
             at = np.arange(len(positions)) if asked.trained else np.full(len(positions), -1)
-            some = replace(asked, model=leakage_model(few), rows=at).separator(few.training)
+            some = replace(asked, model=leakage_model(few), rows=at, kept=[]).separator(few.training)
         else:
             assert asked.rows is not None
-            some = replace(asked, rows=asked.rows[positions]).separator(self.batch.take(positions))
+            some = replace(asked, rows=asked.rows[positions], kept=[]).separator(
+                self.batch.take(positions)
+            )
         return list(solve(some, asked.unknowns, first.leads, positions))
 
     def _labels(self, positions: IntArray) -> Any:
