@@ -320,9 +320,10 @@ class Columns:
 
     def basis(self, n_features: int) -> FloatArray:
         """Directions of the block in the space of records, (d, k): orthonormal without units."""
-        basis = np.eye(n_features) if self.units is None else np.diag(self.units)
-        if self.indices is not None:
-            basis = basis[:, self.indices]
+        chosen = np.arange(n_features)
+        chosen = chosen if self.indices is None else chosen[self.indices]
+        basis = np.zeros((n_features, len(chosen)))
+        basis[chosen, np.arange(len(chosen))] = 1.0 if self.units is None else self.units[chosen]
         if self.constrained:
             basis = basis @ linalg.null_space(np.ones((1, basis.shape[1])))
         return basis
