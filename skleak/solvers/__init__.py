@@ -8,6 +8,7 @@ from skleak.solvers._erm import minimize as minimize
 from skleak.solvers._implicit import ImplicitHessian as ImplicitHessian
 from skleak.solvers._implicit import ImplicitInverse as ImplicitInverse
 from skleak.solvers._implicit import SlowConvergenceError as SlowConvergenceError
+from skleak.solvers._implicit import least_eigenvalue as least_eigenvalue
 from skleak.solvers._multinomial import MultinomialObjective as MultinomialObjective
 from skleak.solvers._multinomial import by_class as by_class
 from skleak.solvers._objective import LargeSums as LargeSums

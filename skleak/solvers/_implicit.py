@@ -138,7 +138,7 @@ class ImplicitHessian:
     def columns(self, B: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Solve ``S Z = B`` for columns of shape (d, k), and give the lengths of residuals, (k,).
 
-        A solution is no further from the exact one than its residual over the least eigenvalue.
+        A solution is no further from the exact one than its residual over ``ridge``.
         """
         Z, left = np.zeros_like(B), B
         lengths = np.linalg.norm(B, axis=0)
@@ -165,7 +165,7 @@ class ImplicitHessian:
         D = R / scale
         rho = np.einsum("ij,ij->j", R, D)
         each = max(sparse_seconds(self.X.nnz, len(i)), 1e-5)
-        patience = max(_STEPS, int(dense_seconds(len(B)) / each))
+        patience = max(10 * _STEPS, int(dense_seconds(len(B)) / each))
         for _ in range(patience):
             if not len(i):
                 return Z
@@ -184,10 +184,10 @@ class ImplicitHessian:
         """Solve ``H Z = B`` for columns of shape (p, k), and bound the errors of each, (k,)."""
         if not self.fit_intercept:
             Z, lengths = self.columns(B)
-            return Z, lengths / self.least
+            return Z, lengths / self.ridge
         Z, lengths = self.columns(B[:-1] - np.outer(self.mean, B[-1]))
         edge = B[-1] / self.total - self.mean @ Z
-        error = lengths / self.least * np.sqrt(1.0 + self.mean @ self.mean)
+        error = lengths / self.ridge * np.sqrt(1.0 + self.mean @ self.mean)
         return np.vstack([Z, edge]), error
 
     def solve(self, b: FloatArray) -> FloatArray:
@@ -204,43 +204,41 @@ class ImplicitHessian:
         """``A``, of which no entry is computed before it is asked for."""
         return ImplicitInverse(self)
 
-    @cached_property
-    def least(self) -> float:
-        """Lower bound on the eigenvalues of S: never below ``ridge``, and mostly tight.
 
-        After k steps of Lanczos' iteration from a random vector, with the orthonormal polynomials
-        ``p_j`` of its measure, an eigenvalue ``x`` below all that were found has at most the mass
-        ``1 / sum_j p_j(x)^2`` in it, which falls as x does. Below the x where that is too little
-        for a random direction there is none. Reorthogonalized, so that rounding stays that of S.
-        """
-        d = self.X.shape[1]
-        start = np.random.default_rng(0).normal(size=d)
-        basis = np.empty((min(_MOST_STEPS, d), d))
-        basis[0] = start / np.linalg.norm(start)
-        # The square of a coordinate of a random direction is below s with probability ~ sqrt(s d).
-        mass = _MISSED**2 / d
-        alphas: list[float] = []
-        betas: list[float] = []
-        bound, largest = self.ridge, 0.0
-        for k in range(len(basis)):
-            image = self.product(basis[k])
-            alphas.append(float(basis[k] @ image))
-            for _ in range(2):
-                image = image - basis[: k + 1].T @ (basis[: k + 1] @ image)
-            beta, last = float(np.linalg.norm(image)), k + 1 == len(basis)
-            largest = max(largest, abs(alphas[-1]) + beta)
-            exhausted = beta <= 1e-13 * largest or k + 1 == d
-            if exhausted or last or (k + 1) % _LOOK == 0:
-                found = linalg.eigvalsh_tridiagonal(np.array(alphas), np.array(betas))
-                rounding = (k + 1) * np.finfo(float).eps * found[-1]
-                low = found[0] if exhausted else _below(alphas, betas, found[0], self.ridge, mass)
-                bound = max(self.ridge, low - rounding)
-                if exhausted or found[0] - bound <= _WIDTH * found[0] + rounding:
-                    break
-            if not last:
-                betas.append(beta)
-                basis[k + 1] = image / beta
-        return float(bound)
+def least_eigenvalue(
+    product: Callable[[FloatArray], FloatArray], start: FloatArray, floor: float
+) -> float:
+    """Lower bound on the eigenvalues of a symmetric matrix, at least ``floor``; mostly tight.
+
+    After k steps of Lanczos' iteration from a random vector, (d,), with the orthonormal polynomials
+    ``p_j`` of its measure, an eigenvalue ``x`` below all that were found has at most the mass
+    ``1 / sum_j p_j(x)^2`` in it, which falls as x does. Below the x where that is too little for a
+    random direction there is none, but for one such vector in 10^12.
+    """
+    d = len(start)
+    basis = np.empty((min(_MOST_STEPS, d), d))
+    basis[0] = start / np.linalg.norm(start)
+    # The square of a coordinate of a random direction is below s with probability ~ sqrt(s d).
+    mass = _MISSED**2 / d
+    alphas: list[float] = []
+    betas: list[float] = []
+    for k in range(len(basis)):
+        image = product(basis[k])
+        alphas.append(float(basis[k] @ image))
+        for _ in range(2):  # twice is enough to keep rounding that of the products
+            image = image - basis[: k + 1].T @ (basis[: k + 1] @ image)
+        beta, last = float(np.linalg.norm(image)), k + 1 == len(basis)
+        exhausted = beta <= 1e-13 * max(alphas) or k + 1 == d
+        if exhausted or last or (k + 1) % _LOOK == 0:
+            found = linalg.eigvalsh_tridiagonal(np.array(alphas), np.array(betas))
+            rounding = (k + 1) * np.finfo(float).eps * found[-1]
+            low = found[0] if exhausted else _below(alphas, betas, found[0], floor, mass)
+            bound = max(floor, float(low - rounding))
+            if exhausted or last or found[0] - bound <= _WIDTH * found[0] + rounding:
+                break
+        betas.append(beta)
+        basis[k + 1] = image / beta
+    return bound
 
 
 def _below(

@@ -1,23 +1,25 @@
 """Jacobians of fits to many sparse columns, whose inverse Hessian is never formed.
 
 The counterparts of `_factor`, which they register with. With ``S`` the (centered) Hessian of the
-columns, ``m`` their mean under its weights, ``L = [1; -m^T]``, ``x`` a centered record,
-``u = A x~ = [s; u_0]`` with ``s = S^-1 x`` and ``sigma`` the length of the target times q,
+columns, ``m`` their mean under its weights, ``L = [1; -m^T]``, ``u = A x~ = [s; u_0]``, and
+``sigma`` the length of the target times q, ``J = -[r L S^-1 + c u w^T,  sigma u]``. Along
+``n = w / |w|`` and ``a = S^-1 n`` every h is ``S (y + tau a)`` with y orthogonal to ``S n``, and
+``|h|^2 = |S y|^2 + tau^2``, so that ``|J|^2 <= z`` where, for all these y, all tau and t,
 
-    J = -[r L S^-1 + c u w^T,  sigma u] ,     and   |J|^2 <= z   where, for all y and t,
-    |r L y + u (c (S w).y + sigma t)|^2 <= z (|S y|^2 + t^2) :
+    |r L y + tau (r L a + c |w| u) + t sigma u|^2 <= z (|S y|^2 + tau^2 + t^2) :
 
-for the best t a form in y, ``r^2 |y|^2`` and one of rank three, in ``G = [m, S w, s]``, against
-``z |S y|^2``. It holds if and only if ``z S^2 - r^2`` is positive definite and the largest
-eigenvalue of ``K Phi`` at most 1, ``Phi = G^T (z S^2 - r^2)^-1 G`` (`_largest`).
+``r^2 |y|^2`` and a form N in ``[G^T y, tau, t]``, ``G = [m, a, s]``, against the right-hand side.
+That holds if and only if ``z S^2 - r^2`` is positive definite on these y, and the largest
+eigenvalue of ``N diag(Phi, 1/z, 1/z)`` at most 1, ``Phi = G^T (z S^2 - r^2)^-1 G`` on them.
 
-The first is known from the least eigenvalue of S. For any Y, of residual R, Phi is at most
-``G^T Y + Y^T R + R^T R / (z least^2 - r^2)``, so that a number z is certified by vectors in hand,
+The first is known from the least of ``|S y|^2 / |y|^2``. For any Y, of residual R, Phi is at most
+``G^T Y + Y^T R + R^T R / (z least - r^2)``, so that a number z is certified by vectors in hand,
 wherever it and they come from: from the same problem confined to a Krylov space of some records.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
@@ -31,10 +33,15 @@ from skleak.influence.jacobian._factor import (
     norms_of_jacobians,
     record_norms,
 )
-from skleak.solvers import ImplicitHessian, ImplicitInverse, SlowConvergenceError
+from skleak.solvers import (
+    ImplicitHessian,
+    ImplicitInverse,
+    SlowConvergenceError,
+    least_eigenvalue,
+)
 from skleak.utils._blocks import dense, is_large, row_blocks
 from skleak.utils._costs import dense_seconds, sparse_seconds, takes_long, warn_if_costly
-from skleak.utils._typing import BoolArray, Data, FloatArray
+from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 
 # Records that share a Krylov space; its blocks at each look, and most directions.
 _RECORDS, _LOOKS, _MOST_DIRECTIONS = 50, (4, 8, 16, 32), 1500
@@ -55,6 +62,12 @@ class WideFactor(FitFactor):
         """What is multiplied with; None under noise of a shape of its own."""
         response: object = self.response
         return response.hessian if isinstance(response, ImplicitInverse) else None
+
+    @cached_property
+    def along(self) -> "_Along":
+        """What the norms of all whole records have in common."""
+        assert self.hessian is not None
+        return _Along.of(self.hessian, self.weights)
 
     def formed(self) -> FitFactor:
         """Return the same with the dense inverse, at its cost."""
@@ -165,8 +178,46 @@ def _whole_norms(
     """Upper ends of the norms over whole records, (n,)."""
     parts = list(row_blocks(len(y), 1, _RECORDS))
     bar = tqdm(parts, desc="leakage", unit=f"{_RECORDS} records", leave=False, disable=not long)
-    found = [_Records.of(factor, hessian, X[part], y[part], block).norms() for part in bar]
+    found = [_Records.of(factor, hessian, factor.along, X[p], y[p], block).norms() for p in bar]
     return np.concatenate([np.empty(0), *found])
+
+
+@dataclass(frozen=True)
+class _Along:
+    """The direction of the coefficients, and the rest of a fit; both of all records."""
+
+    a: FloatArray  # ``S^-1 n``; zeros without coefficients, (d,)
+    normal: FloatArray  # ``S n`` over its length, (d,)
+    off: float  # by how much the n of this a, which is meant here, differs from ``w / |w|``
+    least: float  # lower bound on ``|S y|^2 / |y|^2`` over y orthogonal to the normal
+
+    @classmethod
+    def of(cls, hessian: ImplicitHessian, w: FloatArray) -> "_Along":
+        """Solve for the direction of ``w`` (d,), and bound the rest."""
+        size = float(np.linalg.norm(w))
+        a = normal = np.zeros_like(w)
+        off = 0.0
+        if size > 0.0:
+            a = hessian.columns(w[:, None] / size)[0][:, 0]
+            n = hessian.product(a)
+            a, n = a / np.linalg.norm(n), n / np.linalg.norm(n)
+            off, normal = float(np.linalg.norm(n - w / size)), hessian.product(n)
+            normal = normal / np.linalg.norm(normal)
+
+        aside = 4.0 * float(hessian.diagonal.max()) ** 2  # no less than the least
+
+        def squared(y: FloatArray) -> FloatArray:
+            share = normal @ y
+            image = hessian.product(hessian.product(y - normal * share))
+            return np.asarray(image + normal * (aside * share - normal @ image))
+
+        start = np.random.default_rng(0).normal(size=len(w))
+        start -= normal * (normal @ start)
+        return cls(a, normal, off, least_eigenvalue(squared, start, hessian.ridge**2))
+
+    def rest(self, table: FloatArray) -> FloatArray:
+        """Return what is orthogonal to the normal of columns, (d, k)."""
+        return np.asarray(table - np.outer(self.normal, self.normal @ table))
 
 
 class _Krylov:
@@ -209,133 +260,137 @@ def _directions(table: FloatArray, scale: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Records:
-    """Some records of a wide fit, (b,)."""
+    """Some records of a wide fit, (b,), with ``u = [s; edge]``."""
 
     factor: WideFactor
     hessian: ImplicitHessian
+    along: _Along
     x: FloatArray  # (b, d)
     y: FloatArray
     r: FloatArray
-    c: FloatArray
+    c: FloatArray  # times ``|w|``
     sigma: FloatArray
     target: bool
+    u: FloatArray  # (p, b)
+    slack: FloatArray  # by how much |J| may be off, as u and n are
 
     @classmethod
     def of(
-        cls, factor: WideFactor, hessian: ImplicitHessian, X: Data, y: FloatArray, block: Columns
+        cls,
+        factor: WideFactor,
+        hessian: ImplicitHessian,
+        along: _Along,
+        X: Data,
+        y: FloatArray,
+        block: Columns,
     ) -> "_Records":
-        x = dense(X)
-        _, r, c, q = factor.derivatives(x, y)
-        return cls(factor, hessian, x, y, r, c, q * block.target_length, block.target)
+        """Solve for u."""
+        tilde, r, c, q = factor.derivatives(dense(X), y)
+        c, sigma = c * np.linalg.norm(factor.weights), q * block.target_length
+        u, errors = hessian.times_inverse(tilde.T)
+        slack = errors * np.hypot(c, sigma) + c * np.linalg.norm(u, axis=0) * along.off
+        x = tilde[:, : factor.n_features]
+        return cls(factor, hessian, along, x, y, r, c, sigma, block.target, u, slack)
 
     def norms(self) -> FloatArray:
         """Upper ends of the norms, to the margin where the space of some steps has it."""
         centered = (self.x - self.hessian.mean).T
-        start = np.column_stack([self.factor.weights, self.hessian.mean, centered])
-        space = _Krylov(self.hessian, start)
+        shared = self.factor.weights, self.hessian.mean
+        space = _Krylov(self.hessian, np.column_stack([*shared, centered]))
+        found = np.full(len(self.y), np.nan)
         for n_blocks in _LOOKS:
             more = space.grow(n_blocks)
-            confined = _Confined.of(self, space)
-            found = np.full(len(self.y), np.nan)
+            values, turned = linalg.eigh(space.T)
+            vectors = space.Q @ turned
+            estimate = self._estimate(values, vectors)
+            found[estimate == 0.0] = 0.0
             for margin in _RAISES[:1] if more and n_blocks != _LOOKS[-1] else _RAISES:
-                self._certify(confined, found, _MARGIN * margin)
-                if not np.any(np.isnan(found)):
-                    return found
-        return np.where(np.isnan(found), confined.widest, found)
+                i = np.flatnonzero(np.isnan(found))
+                if not len(i):
+                    return found + self.slack
+                upper = estimate[i] * (1.0 + _MARGIN * margin)
+                held = self._holds(i, upper**2, values, vectors)
+                found[i[held]] = upper[held]
+        longest = np.sqrt((1.0 + self.hessian.mean @ self.hessian.mean)) / self.hessian.ridge
+        widest = np.abs(self.r) * longest
+        widest += np.linalg.norm(self.u, axis=0) * np.hypot(self.c, self.sigma)
+        return np.where(np.isnan(found), widest, found) + self.slack
 
-    def _certify(self, confined: "_Confined", found: FloatArray, margin: float) -> None:
-        """Put certified norms, by that margin above what was estimated, into ``found``."""
-        found[(confined.estimate == 0.0)] = confined.slack[confined.estimate == 0.0]
-        i = np.flatnonzero(np.isnan(found))
-        if not len(i):
-            return
-        upper = confined.estimate[i] * (1.0 + margin)
-        held = confined.holds(i, upper**2)
-        found[i[held]] = upper[held] + confined.slack[i[held]]
-
-
-@dataclass(frozen=True)
-class _Confined:
-    """Records and what is found of them in a Krylov space: nothing here need be exact."""
-
-    records: _Records
-    values: FloatArray  # eigenvalues of T, (K,)
-    vectors: FloatArray  # in the coordinates of records, (d, K)
-    s: FloatArray  # about S^-1 x, (d, b)
-    edge: FloatArray  # u_0 of that, (b,)
-    slack: FloatArray  # by how much |J| may be off for it, (b,)
-    estimate: FloatArray  # of |J|, (b,)
-    widest: FloatArray  # bound of |J| without any space, (b,)
-
-    @classmethod
-    def of(cls, records: _Records, space: _Krylov) -> "_Confined":
-        """Solve the same problem on directions alone."""
-        factor, hessian, r = records.factor, records.hessian, records.r
-        mean, values, turned = hessian.mean, *linalg.eigh(space.T)
-        vectors = space.Q @ turned
-        centered = (records.x - mean).T
-        s = vectors @ ((vectors.T @ centered) / values[:, None])
-        left = np.linalg.norm(centered - hessian.product(s), axis=0)
-        edge = np.zeros(len(r))
+    def _estimate(self, values: FloatArray, vectors: FloatArray) -> FloatArray:
+        """Solve the same problem on directions alone: eigenvectors (d, K) of S confined to them."""
+        factor, hessian = self.factor, self.hessian
         inverse = np.diag(1.0 / values)
         if hessian.fit_intercept:
-            edge = 1.0 / hessian.total - mean @ s
-            own = vectors.T @ mean
+            own = vectors.T @ hessian.mean
             side = -own / values
-            inverse = np.block(
-                [[inverse, side[:, None]], [side[None], 1.0 / hessian.total - own @ side]]
-            )
+            corner = np.array([[1.0 / hessian.total - own @ side]])
+            inverse = np.block([[inverse, side[:, None]], [side[None], corner]])
         w = np.append(vectors.T @ factor.weights, factor.coefficients[factor.n_features :])
         small = FitFactor(w, inverse, factor.loss, factor.fit_intercept)
-        target = Columns(target=records.target)
-        estimate = record_norms(small, records.x @ vectors, records.y, target)
-        # Outside the space J is r times the inverse.
-        estimate = np.maximum(estimate, np.abs(r) / hessian.least)
-        longest = np.sqrt(1.0 + mean @ mean) / hessian.least
-        reach = np.hypot(records.c * np.linalg.norm(factor.weights), records.sigma)
-        slack = longest * left * reach
-        widest = np.abs(r) * longest + np.hypot(np.linalg.norm(s, axis=0), edge) * reach + slack
-        return cls(records, values, vectors, s, edge, slack, estimate, widest)
+        inside = record_norms(small, self.x @ vectors, self.y, Columns(target=self.target))
+        # Outside of them J is r times the inverse.
+        return np.maximum(inside, np.abs(self.r) / np.sqrt(self.along.least))
 
-    def holds(self, i: FloatArray, z: FloatArray) -> BoolArray:
-        """Return True where ``|J|^2 <= z``, for the records ``i`` and the solutions ``s``."""
-        hessian, r, sigma = self.records.hessian, self.records.r[i], self.records.sigma[i]
-        s, b = self.s[:, i], len(i)
-        image = hessian.product(self.records.factor.weights)
-        G = np.empty((len(s), b, 3))
-        G[:, :, 0], G[:, :, 1], G[:, :, 2] = hessian.mean[:, None], image[:, None], s
-        flat = G.reshape(len(s), -1)
-        squares = np.repeat(z, 3), np.repeat(r**2, 3)
-        shifted = np.multiply.outer(self.values**2, squares[0]) - squares[1]
-        room = z * hessian.least**2 - r**2
-        length = np.einsum("ij,ij->j", s, s) + self.edge[i] ** 2
-        possible = (room > 0.0) & (z > sigma**2 * length)
-        # Where it is not, numbers stay finite and are not looked at.
-        coordinates = (self.vectors.T @ flat) / np.where(shifted > 0.0, shifted, np.inf)
-        Y = self.vectors @ coordinates
-        R = flat - squares[0] * hessian.product(hessian.product(Y)) + squares[1] * Y
-        Y, R = Y.reshape(G.shape), R.reshape(G.shape)
+    def _holds(
+        self, i: IntArray, z: FloatArray, values: FloatArray, vectors: FloatArray
+    ) -> BoolArray:
+        """Return True where ``|J|^2 <= z``, for the records ``i``."""
+        hessian, along, d, b = self.hessian, self.along, self.factor.n_features, len(i)
+        G = np.empty((d, b, 3))
+        shared = hessian.mean[:, None], along.a[:, None]
+        G[:, :, 0], G[:, :, 1], G[:, :, 2] = *shared, self.u[:d, i]
+        flat = along.rest(G.reshape(d, -1))
+        scale, shift = np.repeat(z, 3), np.repeat(self.r[i] ** 2, 3)
+        Y = along.rest(_confined(flat, scale, shift, values, vectors, along.normal))
+        image = along.rest(hessian.product(hessian.product(Y)))
+        R = (flat - scale * image + shift * Y).reshape(G.shape)
+        G, Y = flat.reshape(G.shape), Y.reshape(G.shape)
+        room = z * along.least - self.r[i] ** 2
+        possible = room > 0.0
         phi = np.einsum("dia,dib->iab", G, Y) + np.einsum("dia,dib->iab", Y, R)
         phi += np.einsum("dia,dib->iab", R, R) / np.where(possible, room, 1.0)[:, None, None]
-        rest = np.where(possible, z - sigma**2 * length, 1.0)
-        form = self._form(i, length, sigma**2 / rest)
-        return possible & (_largest(form, 0.5 * (phi + phi.transpose(0, 2, 1))) <= 1.0)
+        whole = np.zeros((b, 5, 5))
+        whole[:, :3, :3] = 0.5 * (phi + phi.transpose(0, 2, 1))
+        whole[:, 3, 3] = whole[:, 4, 4] = 1.0 / z
+        return np.asarray(possible & (_largest(self._form(i), whole) <= 1.0))
 
-    def _form(self, i: FloatArray, length: FloatArray, share: FloatArray) -> FloatArray:
-        """``K`` of the records ``i``, in ``m.y``, ``(S w).y`` and ``s.y``, (b, 3, 3)."""
-        r, c = self.records.r[i], self.records.c[i]
-        first, second, third = np.eye(3)
-        h = third - self.edge[i, None] * first
-        along = r[:, None] * h + (c * length)[:, None] * second
-        K = r[:, None, None] ** 2 * np.outer(first, first)
-        cross = (r * c)[:, None, None] * (second[:, None] * h[:, None, :])
-        K = K + cross + cross.transpose(0, 2, 1)
-        K += (c**2 * length)[:, None, None] * np.outer(second, second)
-        return K + share[:, None, None] * along[:, :, None] * along[:, None, :]
+    def _form(self, i: IntArray) -> FloatArray:
+        """``N`` of the records ``i``, in ``m.y``, ``a.y``, ``s.y``, tau and t, (b, 5, 5)."""
+        r, c, sigma, a = self.r[i], self.c[i], self.sigma[i], self.along.a
+        u, d = self.u[:, i], self.factor.n_features
+        edge = u[d] if self.hessian.fit_intercept else np.zeros(len(i))
+        across = self.hessian.mean @ a  # L a = [a; -across]
+        both, length = a @ u[:d] - across * edge, np.einsum("ij,ij->j", u, u)
+        N = np.zeros((len(i), 5, 5))
+        N[:, 0, 0] = r**2
+        N[:, 0, 3], N[:, 1, 3], N[:, 2, 3] = r * (r * across - c * edge), r**2, r * c
+        N[:, 0, 4], N[:, 2, 4] = -r * sigma * edge, r * sigma
+        N[:, 3, 4] = sigma * (r * both + c * length)
+        N += np.triu(N, 1).transpose(0, 2, 1)
+        N[:, 3, 3] = r**2 * (a @ a + across**2) + 2.0 * r * c * both + c**2 * length
+        N[:, 4, 4] = sigma**2 * length
+        return N
+
+
+def _confined(
+    G: FloatArray,
+    scale: FloatArray,
+    shift: FloatArray,
+    values: FloatArray,
+    vectors: FloatArray,
+    normal: FloatArray,
+) -> FloatArray:
+    """About the solution of ``(scale S^2 - shift) Y = G`` orthogonal to the normal, (d, k)."""
+    forms = np.multiply.outer(values**2, scale) - shift
+    forms = np.where(forms == 0.0, np.finfo(float).tiny, forms)
+    own, off = vectors.T @ G, (vectors.T @ normal)[:, None]
+    pull = np.sum(off**2 / forms, axis=0)
+    pull = np.sum(off * own / forms, axis=0) / np.where(pull == 0.0, 1.0, pull)
+    return np.asarray(vectors @ ((own - off * pull) / forms))
 
 
 def _largest(form: FloatArray, phi: FloatArray) -> FloatArray:
-    """Largest eigenvalue of each ``K Phi``, Phi positive semi-definite, (b,) of (b, 3, 3)."""
+    """Largest eigenvalue of each ``N Phi``, Phi positive semi-definite, (b,) of (b, k, k)."""
     scale = np.sqrt(np.maximum(np.diagonal(phi, axis1=1, axis2=2), 0.0))
     scale = np.where(scale > 0.0, scale, 1.0)
     both = scale[:, :, None] * scale[:, None, :]
