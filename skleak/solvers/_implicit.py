@@ -82,7 +82,9 @@ class ImplicitHessian:
     weights: FloatArray  # ``v``, (n,)
     ridge: float
     fit_intercept: bool
-    make_dense: Callable[[], FactorizedHessian]  # the same, factorized, for what takes all of the inverse
+    make_dense: Callable[
+        [], FactorizedHessian
+    ]  # the same, factorized, for what takes all of the inverse
 
     @cached_property
     def total(self) -> float:

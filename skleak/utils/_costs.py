@@ -11,6 +11,8 @@ from skleak.utils._sklearn_compat import outer_stacklevel
 _DENSE_RATE, _SPARSE_SECONDS = 2e10, 4e-9
 # Seconds that a call takes unasked.
 _MOST_SECONDS = 60.0
+# Bytes of which no system need be asked.
+_LITTLE = 1e8
 
 
 def dense_seconds(p: int, n: int = 0, cubes: float = 3.0) -> float:
@@ -40,7 +42,7 @@ def free_memory() -> float:
 
 def takes_long(seconds: float, memory: float = 0.0) -> bool:
     """Return True for more than a minute, or more bytes than there are."""
-    return seconds > _MOST_SECONDS or memory > free_memory()
+    return seconds > _MOST_SECONDS or (memory > _LITTLE and memory > free_memory())
 
 
 def warn_if_costly(what: str, seconds: float, memory: float, instead: str) -> None:

@@ -75,12 +75,16 @@ class WideFactor(FitFactor):
         given = self.coefficients, inverse, self.loss, self.fit_intercept
         return FitFactor(*given, shaped=None if shaped is None else np.asarray(shaped))
 
+    def seconds_of_all(self, n: int) -> float:
+        """Estimate what the losses of n whole records take by A, which may have to be formed."""
+        known = self.hessian is None or "matrix" in vars(self.hessian)
+        forming = 0.0 if known else dense_seconds(len(self.coefficients))
+        return super().seconds_of_all(n) + forming
+
     def seconds(self, n: int, blocks: Sequence[Columns], norm: Norm) -> tuple[float, float]:
         """Estimate what n records take by products, infinite where they do not do, and by A."""
-        p, hessian = len(self.coefficients), self.hessian
-        known = hessian is None or "matrix" in vars(hessian)
-        formed = dense_seconds(p, 2 * n, 20.0) + (0.0 if known else dense_seconds(p))
-        several = [block for block in blocks if not _is_whole(block)]
+        p, hessian, formed = len(self.coefficients), self.hessian, self.seconds_of_all(n)
+        several = [block for block in blocks if not block.is_whole]
         k = sum(block.count(self.n_features) for block in several)
         if hessian is None or 4 * k > p or (len(several) < len(blocks) and norm == "trace"):
             return np.inf, formed
@@ -88,11 +92,6 @@ class WideFactor(FitFactor):
         columns = _COLUMNS_WHOLE * groups + _COLUMNS_SINGLE * (n + k) * bool(several)
         products = sparse_seconds(hessian.X.nnz, columns)
         return products + groups * dense_seconds(10 * _RECORDS, p, 30.0), formed
-
-
-def _is_whole(block: Columns) -> bool:
-    """Return True for all columns of a record in units of the data."""
-    return block.indices is None and not block.constrained and block.units is None
 
 
 @record_norms.register
@@ -116,7 +115,7 @@ def _feature_norms(
             "Ask for fewer records, or for few columns by `features`.",
         )
         found = np.empty((n, len(blocks)))
-        whole = [k for k, block in enumerate(blocks) if _is_whole(block)]
+        whole = [k for k, block in enumerate(blocks) if block.is_whole]
         rest = [k for k in range(len(blocks)) if k not in whole]
         try:
             for k in whole:
@@ -311,7 +310,7 @@ class _Records:
                 upper = estimate[i] * (1.0 + _MARGIN * margin)
                 held = self._holds(i, upper**2, values, vectors)
                 found[i[held]] = upper[held]
-        longest = np.sqrt((1.0 + self.hessian.mean @ self.hessian.mean)) / self.hessian.ridge
+        longest = np.sqrt(1.0 + self.hessian.mean @ self.hessian.mean) / self.hessian.ridge
         widest = np.abs(self.r) * longest
         widest += np.linalg.norm(self.u, axis=0) * np.hypot(self.c, self.sigma)
         return np.where(np.isnan(found), widest, found) + self.slack
