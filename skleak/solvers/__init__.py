@@ -11,6 +11,7 @@ from skleak.solvers._implicit import SlowConvergenceError as SlowConvergenceErro
 from skleak.solvers._implicit import least_eigenvalue as least_eigenvalue
 from skleak.solvers._multinomial import MultinomialObjective as MultinomialObjective
 from skleak.solvers._multinomial import by_class as by_class
+from skleak.solvers._objective import HessianFactor as HessianFactor
 from skleak.solvers._objective import LargeSums as LargeSums
 from skleak.solvers._objective import Moments as Moments
 from skleak.solvers._objective import Objective as Objective

@@ -10,17 +10,15 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, optimize, sparse
 
 from skleak.utils._costs import dense_seconds, sparse_seconds, warn_if_costly
 from skleak.utils._typing import FloatArray
 
-# Columns below which the inverse matrix is always formed; steps that a solution may take before it
-# is not worth it; columns of a product at once.
-_FEWEST_COLUMNS, _STEPS, _TOGETHER = 1000, 200, 64
-# Relative residual of one round of conjugate gradients, and rounds on what is left.
-_TOLERANCE, _ROUNDS = 1e-8, 4
+# Columns below which the inverse matrix is always formed, and steps that a solution usually takes.
+_FEWEST_COLUMNS, _STEPS = 1000, 200
+# Relative residual of one round of conjugate gradients, and rounds on what is left: to rounding.
+_TOLERANCE, _ROUNDS = 1e-8, 2
 # Probability that the least eigenvalue is overestimated; relative width at which its search ends,
 # most of its steps, and steps between two looks.
 _MISSED, _WIDTH, _MOST_STEPS, _LOOK = 1e-12, 3e-10, 1000, 25
@@ -82,9 +80,7 @@ class ImplicitHessian:
     weights: FloatArray  # ``v``, (n,)
     ridge: float
     fit_intercept: bool
-    make_dense: Callable[
-        [], FactorizedHessian
-    ]  # the same, factorized, for what takes all of the inverse
+    make_dense: Callable[[], FactorizedHessian]  # for what takes all of the inverse
 
     @cached_property
     def total(self) -> float:
@@ -94,9 +90,7 @@ class ImplicitHessian:
     @cached_property
     def mean(self) -> FloatArray:
         """``m``; zeros without an intercept, (d,)."""
-        if not self.fit_intercept:
-            return np.zeros(self.X.shape[1])
-        return np.asarray(self.X.T @ self.weights) / self.total
+        return self.fit_intercept / self.total * np.asarray(self.X.T @ self.weights)
 
     @cached_property
     def diagonal(self) -> FloatArray:
@@ -105,82 +99,52 @@ class ImplicitHessian:
         return np.asarray(np.maximum(squares, 0.0) + self.ridge)
 
     @cached_property
-    def dense(self) -> FactorizedHessian:
-        """Return the factorized Hessian, at the cost of the dense matrix."""
-        n, p = self.X.shape[0], self.X.shape[1] + self.fit_intercept
-        warn_if_costly(
-            f"The dense Hessian of {p} parameters, which this needs,",
-            dense_seconds(p, int(self.X.nnz * (self.X.nnz / max(n, 1)) / p**2)),
-            32.0 * p**2,
-            "Ask for the loss of chosen records over all columns, or over few columns: that needs "
-            "no such matrix. Or fit fewer columns.",
-        )
-        return self.make_dense()
-
-    @cached_property
     def matrix(self) -> FloatArray:
-        """``A = H^-1``, of shape (p, p)."""
-        inverse: FloatArray = self.dense.inverse()
-        return inverse
+        """``A = H^-1``, at the cost of a dense matrix, of shape (p, p)."""
+        p = self.X.shape[1] + self.fit_intercept
+        warn_if_costly(
+            f"The dense inverse of a Hessian of {p} parameters, which this needs,",
+            dense_seconds(p),
+            32.0 * p**2,
+            "Ask for the loss of chosen records, over all columns or over few: that needs no such "
+            "matrix. Or fit fewer columns.",
+        )
+        return self.make_dense().inverse()
 
     def product(self, V: FloatArray) -> FloatArray:
         """``S V`` for V of shape (d,) or (d, k)."""
-        if V.ndim == 1:
-            return self.product(V[:, None])[:, 0]
-        result = np.empty_like(V)
-        for start in range(0, V.shape[1], _TOGETHER):
-            some = V[:, start : start + _TOGETHER]
-            images = self.X @ np.ascontiguousarray(some)
-            images -= self.mean @ some
-            images *= self.weights[:, None]
-            own = self.X.T @ images - np.outer(self.mean, images.sum(axis=0))
-            result[:, start : start + _TOGETHER] = own + self.ridge * some
-        return result
+        images = self.X @ np.ascontiguousarray(V) - self.mean @ V
+        images = (images.T * self.weights).T
+        shift = np.multiply.outer(self.mean, images.sum(axis=0))
+        return np.asarray(self.X.T @ images - shift + self.ridge * V)
 
     def columns(self, B: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Solve ``S Z = B`` for columns of shape (d, k), and give the lengths of residuals, (k,).
 
         A solution is no further from the exact one than its residual over ``ridge``.
         """
-        Z, left = np.zeros_like(B), B
-        lengths = np.linalg.norm(B, axis=0)
+        Z, R = np.zeros_like(B), B
         for _ in range(_ROUNDS):
-            better = Z + self._conjugate_gradients(left)
-            residual = B - self.product(better)
-            now = np.linalg.norm(residual, axis=0)
-            if not np.any(now < lengths):
-                break
-            improved = now < lengths
-            Z = np.where(improved, better, Z)
-            left, done = np.where(improved, residual, left), np.all(now >= 0.1 * lengths)
-            lengths = np.minimum(now, lengths)
-            if done or not np.any(lengths > 0.0):
-                break
-        return Z, lengths
+            Z = Z + self._conjugate_gradients(R)
+            R = B - self.product(Z)
+        return Z, np.linalg.norm(R, axis=0)
 
     def _conjugate_gradients(self, B: FloatArray) -> FloatArray:
-        """Solve for each column alone, with the diagonal of S as preconditioner."""
-        Z, scale = np.zeros_like(B), self.diagonal[:, None]
+        """Solve for all columns at once, each alone, with the diagonal of S as preconditioner."""
+        Z, R, D, rho = np.zeros_like(B), B, np.zeros_like(B), np.ones(B.shape[1])
         goal = _TOLERANCE * np.linalg.norm(B, axis=0)
-        i = np.flatnonzero(goal > 0.0)
-        R = B[:, i]
-        D = R / scale
-        rho = np.einsum("ij,ij->j", R, D)
-        each = max(sparse_seconds(self.X.nnz, len(i)), 1e-5)
-        patience = max(10 * _STEPS, int(dense_seconds(len(B)) / each))
-        for _ in range(patience):
-            if not len(i):
+        each = sparse_seconds(self.X.nnz, B.shape[1]) + 1e-6
+        for _ in range(max(10 * _STEPS, int(dense_seconds(len(B)) / each))):
+            if np.all(np.linalg.norm(R, axis=0) <= goal):
                 return Z
+            Y = R / self.diagonal[:, None]
+            rho, before = np.einsum("ij,ij->j", R, Y), rho
+            D = Y + np.divide(rho, before, out=np.zeros_like(rho), where=before > 0.0) * D
             image = self.product(D)
-            step = rho / np.einsum("ij,ij->j", D, image)
-            Z[:, i] += step * D
-            R = R - step * image
-            open_ = np.linalg.norm(R, axis=0) > goal[i]
-            i, R, D, rho = i[open_], R[:, open_], D[:, open_], rho[open_]
-            Y = R / scale
-            new = np.einsum("ij,ij->j", R, Y)
-            D, rho = Y + (new / rho) * D, new
-        raise SlowConvergenceError(f"no solution in {patience} steps")
+            energy = np.einsum("ij,ij->j", D, image)
+            step = np.divide(rho, energy, out=np.zeros_like(rho), where=energy > 0.0)
+            Z, R = Z + step * D, R - step * image
+        raise SlowConvergenceError("conjugate gradients take longer than the dense matrix")
 
     def times_inverse(self, B: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Solve ``H Z = B`` for columns of shape (p, k), and bound the errors of each, (k,)."""
@@ -188,22 +152,18 @@ class ImplicitHessian:
             Z, lengths = self.columns(B)
             return Z, lengths / self.ridge
         Z, lengths = self.columns(B[:-1] - np.outer(self.mean, B[-1]))
-        edge = B[-1] / self.total - self.mean @ Z
         error = lengths / self.ridge * np.sqrt(1.0 + self.mean @ self.mean)
-        return np.vstack([Z, edge]), error
+        return np.vstack([Z, B[-1] / self.total - self.mean @ Z]), error
 
     def solve(self, b: FloatArray) -> FloatArray:
         """Solve ``H x = b`` for one right-hand side of shape (p,)."""
-        mean = self.mean
-        own = b[:-1] - mean * b[-1] if self.fit_intercept else b
         try:
-            z = self.columns(own[:, None])[0][:, 0]
+            return self.times_inverse(b[:, None])[0][:, 0]
         except SlowConvergenceError:
-            return np.asarray(self.dense.solve(b))
-        return np.append(z, b[-1] / self.total - mean @ z) if self.fit_intercept else z
+            return np.asarray(self.matrix @ b)
 
     def inverse(self) -> Any:
-        """``A``, of which no entry is computed before it is asked for."""
+        """Return ``A``, of which no entry is computed before it is asked for."""
         return ImplicitInverse(self)
 
 
@@ -267,55 +227,28 @@ def _below(
 
 @dataclass(frozen=True, eq=False)
 class ImplicitInverse:
-    """``A = H^-1`` as a matrix, of which products with few vectors solve for these alone.
-
-    All else, as NumPy's functions ask for, computes the dense matrix, and warns where that is
-    costly.
-    """
+    """``A = H^-1`` as a matrix that is computed when an entry, or a product, is asked for."""
 
     hessian: ImplicitHessian
     # Arrays leave products with it to it.
     __array_ufunc__ = None
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of parameters, twice."""
-        p = int(self.hessian.X.shape[1]) + self.hessian.fit_intercept
-        return p, p
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
+        return np.array(self.hessian.matrix, dtype, copy=copy)
 
-    @property
-    def T(self) -> "ImplicitInverse":
-        """The matrix is symmetric."""
-        return self
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # as copying asks for, before there is a Hessian
+            raise AttributeError(name)
+        return getattr(self.hessian.matrix, name)
 
     def __len__(self) -> int:
-        return self.shape[0]
-
-    def is_known_by(self, k: int) -> bool:
-        """Return True where k vectors cost less than the whole matrix, which is not known yet."""
-        return "matrix" not in vars(self.hessian) and 4 * k < len(self)
-
-    def __matmul__(self, vectors: FloatArray) -> FloatArray:
-        V = np.asarray(vectors).reshape(len(self), -1)
-        if self.is_known_by(V.shape[1]):
-            try:
-                return self.hessian.times_inverse(V)[0].reshape(np.shape(vectors))
-            except SlowConvergenceError:
-                pass
-        return np.asarray(self) @ vectors
-
-    def __rmatmul__(self, vectors: FloatArray) -> FloatArray:
-        return np.asarray((self @ np.asarray(vectors).T).T)
+        return len(self.hessian.matrix)
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, tuple) and isinstance(key[0], slice) and key[0] == slice(None):
-            p = len(self)
-            chosen = np.arange(p)[key[1]]
-            if self.is_known_by(chosen.size):
-                units = np.zeros((p, chosen.size))
-                units[chosen.ravel(), np.arange(chosen.size)] = 1.0
-                return (self @ units).reshape(p, *chosen.shape)
-        return np.asarray(self)[key]
+        return self.hessian.matrix[key]
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> FloatArray:
-        return np.array(self.hessian.matrix, dtype, copy=copy)
+    def __matmul__(self, other: FloatArray) -> FloatArray:
+        return self.hessian.matrix @ other
+
+    def __rmatmul__(self, other: FloatArray) -> FloatArray:
+        return other @ self.hessian.matrix
