@@ -40,9 +40,8 @@ def is_implicit(objective: Any) -> bool:
     With a penalty, one predictor, and many sparse columns of records in memory.
     """
     X, d = objective.X, objective.X.shape[1]
-    if not sparse.issparse(X) or objective.moments is not None or objective.layout.ndim > 1:
-        return False
-    if d < _FEWEST_COLUMNS or not objective.alpha > 0.0:
+    known = sparse.issparse(X) and objective.moments is None and objective.layout.ndim == 1
+    if not known or d < _FEWEST_COLUMNS or not objective.alpha > 0.0:
         return False
     return sparse_seconds(X.nnz, _STEPS) < dense_seconds(d)
 
@@ -50,13 +49,13 @@ def is_implicit(objective: Any) -> bool:
 def hessian_of(objective: Any, sums: Any) -> FactorizedHessian:
     """Return the factor of the unnormalized Hessian, or what multiplies with it, at some sums."""
     ridge = objective.total * objective.alpha
+    factor = partial(_factor, sums, ridge)
     if not is_implicit(objective):
-        return _factor(sums, ridge)
+        return factor()
     v = objective.weights * objective.loss.curvature(sums.predictor)
     if not v.sum() > 0.0:
-        return _factor(sums, ridge)  # which says what is wrong
-    dense = partial(_factor, sums, ridge)
-    return ImplicitHessian(objective.X, v, ridge, objective.fit_intercept, dense)
+        return factor()  # which says what is wrong
+    return ImplicitHessian(objective.X, v, ridge, objective.fit_intercept, factor)
 
 
 def _factor(sums: Any, ridge: float) -> FactorizedHessian:

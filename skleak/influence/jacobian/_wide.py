@@ -17,9 +17,9 @@ The first is known from the least of ``|S y|^2 / |y|^2``. For any Y, of residual
 wherever it and they come from: from the same problem confined to a Krylov space of some records.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import linalg
@@ -82,11 +82,16 @@ class WideFactor(FitFactor):
         products = sparse_seconds(self.hessian.X.nnz, _COLUMNS_WHOLE)
         return -(-n // _RECORDS) * (products + dense_seconds(10 * _RECORDS, p, 30.0))
 
+    @property
+    def implicit(self) -> ImplicitHessian:
+        """What is multiplied with, where there is such a thing."""
+        assert self.hessian is not None
+        return self.hessian
+
     @cached_property
     def along(self) -> "_Along":
         """What the norms of all whole records have in common."""
-        assert self.hessian is not None
-        return _Along.of(self.hessian, self.weights)
+        return _Along.of(self.implicit, self.weights)
 
 
 @record_norms.register
@@ -114,11 +119,8 @@ def _feature_norms(
             return np.stack(found, axis=1)
         except SlowConvergenceError:
             pass  # the dense way does not depend on the condition
-    formed = FitFactor(
-        factor.coefficients, np.asarray(factor.inverse_hessian), factor.loss, factor.fit_intercept
-    )
-    if factor.shaped is not None:
-        formed = formed.with_response(np.asarray(factor.shaped))
+    given = factor.coefficients, np.asarray(factor.inverse_hessian), factor.loss
+    formed = FitFactor(*given, factor.fit_intercept, shaped=factor.shaped)
     return feature_norms(formed, X, y, blocks, norm)
 
 
@@ -126,25 +128,16 @@ def _norms(
     factor: WideFactor, X: Data, y: FloatArray, block: Columns, norm: Norm, long: bool
 ) -> FloatArray:
     """Upper ends of the norms over one block, (n,)."""
-    embedded = along = None
-    elements = _RECORDS
-    if block.is_whole:
-        along = factor.along
-    else:
-        assert factor.hessian is not None
-        basis = block.basis(factor.n_features)
-        padding = len(factor.coefficients) - len(basis)
-        embedded = factor.hessian.times_inverse(np.pad(basis, ((0, padding), (0, 0))))
-        elements = max(1, _ELEMENTS // (len(factor.coefficients) * (basis.shape[1] + 1)))
-    found = [np.empty(0)]
-    parts = list(row_blocks(len(y), 1, elements))
-    for part in tqdm(parts, "leakage", leave=False, disable=not long):
-        some = _Records.of(factor, X[part], y[part], block)
-        if embedded is None:
-            found.append(some.norms(along))
-        else:
-            found.append(some.norms_over(block, *embedded, norm))
-    return np.concatenate(found)
+    find: Callable[[_Records], FloatArray] = _Records.norms
+    rows = _RECORDS
+    if not block.is_whole:
+        basis, p = block.basis(factor.n_features), len(factor.coefficients)
+        solved = factor.implicit.times_inverse(np.pad(basis, ((0, p - len(basis)), (0, 0))))
+        find = partial(_Records.norms_over, basis=basis, embedded=solved, norm=norm)
+        rows = max(1, _ELEMENTS // (p * (basis.shape[1] + 1)))
+    parts = tqdm(list(row_blocks(len(y), 1, rows)), "leakage", leave=False, disable=not long)
+    found = [find(_Records(factor, X[part], y[part], block)) for part in parts]
+    return np.concatenate([np.empty(0), *found])
 
 
 @dataclass(frozen=True)
@@ -182,8 +175,10 @@ class _Along:
         return np.asarray(table - np.outer(self.normal, self.normal @ table))
 
 
-def _spaces(hessian: ImplicitHessian, start: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield larger and larger Krylov spaces of S: a basis ``Q`` (d, K), and ``Q^T S Q``."""
+def _spaces(
+    hessian: ImplicitHessian, start: FloatArray
+) -> Iterator[tuple[FloatArray, FloatArray, bool]]:
+    """Yield larger and larger Krylov spaces of S, ``Q`` (d, K) and ``Q^T S Q``; True at the end."""
     lengths = np.linalg.norm(start, axis=0)
     new = _directions(start[:, lengths > 0.0] / lengths[lengths > 0.0], 1.0)
     Q, T = new[:, :0], np.empty((0, 0))
@@ -198,9 +193,9 @@ def _spaces(hessian: ImplicitHessian, start: FloatArray) -> Iterator[tuple[Float
             image = image - Q @ (Q.T @ image)
         new = _directions(image, scale)
         new = _directions(new - Q @ (Q.T @ new), 1.0)
-        last = not new.shape[1] or Q.shape[1] > _MOST_DIRECTIONS
+        last = not new.shape[1] or Q.shape[1] > _MOST_DIRECTIONS or n_blocks == _LOOKS[-1]
         if last or n_blocks in _LOOKS:
-            yield Q, 0.5 * (T + T.T)
+            yield Q, 0.5 * (T + T.T), last
         if last:
             return
 
@@ -213,103 +208,72 @@ def _directions(table: FloatArray, scale: float) -> FloatArray:
     return np.asarray(basis[:, np.abs(np.diag(triangle)) > _NO_DIRECTION * scale])
 
 
-@dataclass(frozen=True)
 class _Records:
-    """Some records of a wide fit, (b,)."""
+    """Some records of a wide fit, (b,), with ``u`` (p, b), and bounds on the errors of that."""
 
-    factor: WideFactor
-    hessian: ImplicitHessian
-    x: FloatArray  # (b, d)
-    y: FloatArray
-    r: FloatArray
-    c: FloatArray
-    sigma: FloatArray
-    columns: Columns
-    u: FloatArray  # (p, b)
-    errors: FloatArray  # bounds on those of u
-
-    @classmethod
-    def of(cls, factor: WideFactor, X: Data, y: FloatArray, columns: Columns) -> "_Records":
-        """Solve for u."""
-        assert factor.hessian is not None
-        x, r, c, q = factor.derivatives(dense(X), y)
-        solved = factor.hessian.times_inverse(x.T)
-        x, sigma = x[:, : factor.n_features], q * columns.target_length
-        return cls(factor, factor.hessian, x, y, r, c, sigma, columns, *solved)
+    def __init__(self, factor: WideFactor, X: Data, y: FloatArray, columns: Columns) -> None:
+        self.factor, self.columns, self.y = factor, columns, y
+        tilde, self.r, self.c, q = factor.derivatives(dense(X), y)
+        self.x, self.sigma = tilde[:, : factor.n_features], q * columns.target_length
+        self.u, self.errors = factor.implicit.times_inverse(tilde.T)
 
     def norms_over(
-        self, block: Columns, embedded: FloatArray, unsure: FloatArray, norm: Norm
+        self, basis: FloatArray, embedded: tuple[FloatArray, FloatArray], norm: Norm
     ) -> FloatArray:
         """Upper ends over few columns, of which ``A E`` (p, k) is known but for some errors."""
-        w = block.basis(self.factor.n_features).T @ self.factor.weights
-        jacobians = self.r[:, None, None] * embedded + (self.c * self.u).T[:, :, None] * w
-        if block.target:
+        w, (inverse, unsure) = basis.T @ self.factor.weights, embedded
+        jacobians = self.r[:, None, None] * inverse + (self.c * self.u).T[:, :, None] * w
+        if self.columns.target:
             jacobians = np.concatenate([jacobians, (self.sigma * self.u).T[:, :, None]], axis=2)
         slack = self.errors * np.hypot(self.c * np.linalg.norm(w), self.sigma)
         slack += np.abs(self.r) * np.linalg.norm(unsure)
-        return norms_of_jacobians(jacobians, norm) + slack
+        return norms_of_jacobians(jacobians, norm) * (1.0 + _MARGINS[0]) + slack
 
-    def norms(self, along: _Along) -> FloatArray:
+    def norms(self) -> FloatArray:
         """Upper ends over whole records, to the least margin where a space of some steps has it."""
-        hessian, w = self.hessian, self.factor.weights
-        length = self.c * np.linalg.norm(w)
-        reach, size = np.hypot(length, self.sigma), np.linalg.norm(self.u, axis=0)
-        slack = self.errors * reach + length * size * along.off
-        # What holds without any space.
-        widest = np.abs(self.r) * np.sqrt((1.0 + hessian.mean @ hessian.mean) / hessian.ridge**2)
+        factor, hessian, along = self.factor, self.factor.implicit, self.factor.along
+        w, mean, size = factor.weights, hessian.mean, np.linalg.norm(self.u, axis=0)
+        reach = np.hypot(self.c * np.linalg.norm(w), self.sigma)
         found = np.full(len(self.y), np.nan)
-        start = np.column_stack([w, hessian.mean, (self.x - hessian.mean).T])
-        for Q, T in _spaces(hessian, start):
+        start = np.column_stack([w, mean, (self.x - mean).T])
+        for Q, T, last in _spaces(hessian, start):
             estimate = np.maximum(self._inside(Q, T), np.abs(self.r) / np.sqrt(along.least))
             found[estimate == 0.0] = 0.0
             values, turned = linalg.eigh(T)
-            self._certify(found, estimate, along, (values, Q @ turned), _MARGINS[:1])
+            for margin in _MARGINS if last else _MARGINS[:1]:
+                i = np.flatnonzero(np.isnan(found))
+                if len(i):
+                    upper = estimate[i] * (1.0 + margin)
+                    held = self._holds(i, upper**2, values, Q @ turned)
+                    found[i[held]] = upper[held]
             if not np.any(np.isnan(found)):
                 break
-        self._certify(found, estimate, along, (values, Q @ turned), _MARGINS[1:])
-        return np.where(np.isnan(found), widest + size * reach, found) + slack
+        # What holds without any space.
+        widest = np.abs(self.r) * np.sqrt(1.0 + mean @ mean) / hessian.ridge + size * reach
+        slack = self.errors * reach + along.off * size * reach
+        return np.where(np.isnan(found), widest, found) + slack
 
     def _inside(self, Q: FloatArray, T: FloatArray) -> FloatArray:
         """Norms of the same problem confined to directions; about those, where they suffice."""
-        hessian, w = self.hessian, self.factor.coefficients
-        mean = Q.T @ hessian.mean if hessian.fit_intercept else None
+        factor, hessian = self.factor, self.factor.implicit
+        mean = Q.T @ hessian.mean if factor.fit_intercept else None
         inverse = HessianFactor(ScaledCholesky.of(T), mean, hessian.total).inverse()
-        w = np.append(Q.T @ self.factor.weights, w[self.factor.n_features :])
-        small = FitFactor(w, inverse, self.factor.loss, self.factor.fit_intercept)
+        w = np.append(Q.T @ factor.weights, factor.coefficients[factor.n_features :])
+        small = FitFactor(w, inverse, factor.loss, factor.fit_intercept)
         return record_norms(small, self.x @ Q, self.y, Columns(target=self.columns.target))
 
-    def _certify(
-        self,
-        found: FloatArray,
-        estimate: FloatArray,
-        along: _Along,
-        space: tuple[FloatArray, FloatArray],
-        margins: FloatArray,
-    ) -> None:
-        """Put norms that are certified by some margins above the estimate into ``found``."""
-        for margin in margins:
-            i = np.flatnonzero(np.isnan(found))
-            if len(i):
-                upper = estimate[i] * (1.0 + margin)
-                held = self._holds(i, upper**2, along, *space)
-                found[i[held]] = upper[held]
-
     def _holds(
-        self, i: IntArray, z: FloatArray, along: _Along, values: FloatArray, vectors: FloatArray
+        self, i: IntArray, z: FloatArray, values: FloatArray, vectors: FloatArray
     ) -> BoolArray:
         """Return True where ``|J|^2 <= z``, for the records ``i``, by eigenvectors in a space."""
-        hessian, r, d, b = self.hessian, self.r[i], self.factor.n_features, len(i)
-        a, mean = along.a, hessian.mean
-        ends = np.append(a, [-(mean @ a)] * hessian.fit_intercept)
-        g = np.empty((len(ends), b, 2))
-        g[:, :, 0] = (
-            np.outer(ends, r) + self.c[i] * np.linalg.norm(self.factor.weights) * (self.u[:, i])
-        )
-        g[:, :, 1] = self.sigma[i] * self.u[:, i]
-        G = np.empty((d, b, 3))
-        G[:, :, 0], G[:, :, 1:] = mean[:, None], g[:d]
-        if hessian.fit_intercept:
-            G[:, :, 1:] -= np.multiply.outer(mean, g[d])
+        factor, hessian, along = self.factor, self.factor.implicit, self.factor.along
+        r, mean, d, b = self.r[i], hessian.mean, factor.n_features, len(i)
+        g = np.stack([self.c[i] * np.linalg.norm(factor.weights), self.sigma[i]], axis=1)
+        g = self.u[:, i, None] * g
+        ends = np.append(along.a, -(mean @ along.a))[: len(g)]
+        g[:, :, 0] += np.outer(ends, r)
+        lower = g[:d] - np.multiply.outer(mean, g[-1]) if factor.fit_intercept else g
+        G = np.concatenate([np.broadcast_to(mean[:, None, None], (d, b, 1)), lower], axis=2)
         G = along.rest(G.reshape(d, -1))
         scale, shift = np.repeat(z, 3), np.repeat(r**2, 3)
         # Orthogonal to the normal: the solution less what a multiple of that adds.
@@ -322,16 +286,15 @@ class _Records:
         R = G - scale * along.rest(hessian.product(hessian.product(Y))) + shift * Y
         G, Y, R = (table.reshape(d, b, 3).transpose(1, 2, 0) for table in (G, Y, R))
         room = z * along.least - r**2
-        possible = room > 0.0
         phi = (G + R) @ Y.transpose(0, 2, 1)
-        phi += R @ R.transpose(0, 2, 1) / np.where(possible, room, 1.0)[:, None, None]
+        phi += R @ R.transpose(0, 2, 1) / np.where(room > 0.0, room, 1.0)[:, None, None]
         whole, N = np.zeros((2, b, 5, 5))
         whole[:, :3, :3] = 0.5 * (phi + phi.transpose(0, 2, 1))
         whole[:, 3, 3] = whole[:, 4, 4] = 1.0 / z
         N[:, 0, 0] = r**2
         N[:, 1, 3] = N[:, 3, 1] = N[:, 2, 4] = N[:, 4, 2] = r
         N[:, 3:, 3:] = np.einsum("pia,pib->iab", g, g)
-        return np.asarray(possible & (_largest(N, whole) <= 1.0))
+        return np.asarray((room > 0.0) & (_largest(N, whole) <= 1.0))
 
 
 def _largest(form: FloatArray, phi: FloatArray) -> FloatArray:
