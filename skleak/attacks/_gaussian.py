@@ -14,7 +14,7 @@ from skleak.adversary.membership import as_membership, check_rate
 from skleak.attacks._base import Attack, guarded
 from skleak.bounds import information_projection_advantage, membership_lower_bound_exponential
 from skleak.exceptions import AttackNotApplicableError
-from skleak.utils._arguments import check_finite, make_generator
+from skleak.utils._arguments import check_numbers, make_generator
 from skleak.utils._blocks import row_blocks
 from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import Interval, validate_data
@@ -285,7 +285,9 @@ class GaussianLinearMembership(Attack):
         """
         check_is_fitted(self, "leverages_")
         n, d = self._X.shape
-        theta, s = check_finite("released", released), check_finite("s", s)
+        theta, s = (
+            check_numbers(name, x, finite=True) for name, x in (("released", released), ("s", s))
+        )
         places = np.asarray(rows)
         if places.dtype.kind not in "iu" or not np.all((places >= 0) & (places < n)):
             raise ValueError(

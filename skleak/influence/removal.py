@@ -75,7 +75,7 @@ def farthest_without(state: FitState, rows: IntArray) -> float:
     objective, w = state.objective, state.factor.coefficients
     if len(objective.y) <= len(rows) or is_large(objective.X):
         return np.inf
-    widest = np.linalg.norm(state.noise.whitened(np.eye(len(w))), 2)
+    widest = state.noise.widest(len(w))
     return float(_bound(objective.without(rows), w) * widest)
 
 
@@ -237,7 +237,7 @@ def _farthest(
     if not strength > 0.0 or (rest.fit_intercept and not rest.loss.quadratic):
         return np.full(len(y), np.inf)
     pull = weight * rest.loss.residual(x @ w, y)
-    widest = np.linalg.norm(state.noise.whitened(np.eye(len(w))), 2)
+    widest = state.noise.widest(len(w))
     if mean is None:
         return np.asarray(widest * np.linalg.norm(pull[:, None] * x + penalty, axis=1) / strength)
     x = x[:, :-1]

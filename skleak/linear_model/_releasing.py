@@ -19,8 +19,7 @@ from skleak.exceptions import (
     PrivacyLeakWarning,
     UnprotectedValueWarning,
 )
-from skleak.influence.jacobian import Columns
-from skleak.influence.noise import noise_covariance
+from skleak.influence.jacobian import Columns, WideFactor
 from skleak.influence.removal import (
     distances_without,
     removal_bounds,
@@ -45,6 +44,7 @@ from skleak.report.measures import MOST_WORK, Separator, Unknown, unknowns
 from skleak.utils._arguments import check_scalar
 from skleak.utils._blocks import Blocks, is_large
 from skleak.utils._confidential import CalibratedNoise
+from skleak.utils._costs import takes_long, warn_if_costly
 from skleak.utils._predictions import label_positions
 from skleak.utils._records import TARGET, Persons, feature_labels, is_target, resolve_features
 from skleak.utils._sklearn_compat import outer_stacklevel
@@ -410,8 +410,11 @@ class ReleasableModel(IndividuallyMeasuredModel):
         self._redraw(self.random_state)
         self.coef_noise_scale_ = self.intercept_noise_scale_ = None
         if not state.noise.reads_data:
-            errors = state.noise_scale * np.sqrt(np.diag(noise_covariance(state)))
-            size = state.factor.weights.size
+            size, matrix = state.factor.weights.size, state.noise.matrix
+            variances = 1.0 if matrix is None else np.diag(matrix)
+            errors = state.noise_scale * np.sqrt(
+                np.ones(state.factor.coefficients.size) * variances
+            )
             self.coef_noise_scale_, self.intercept_noise_scale_ = self._shaped(errors, size)
 
     def _redraw(self, random_state: RandomState) -> None:
@@ -481,11 +484,18 @@ class ReleasableModel(IndividuallyMeasuredModel):
         """Say to whoever releases, and nowhere else, that the noise does not hide some value."""
         if self._terms.seeded or not hasattr(self, "_state"):
             return
-        if is_large(self._state.objective.X):
+        objective, factor = self._state.objective, self._state.factor
+        large = is_large(objective.X)
+        wide = isinstance(factor, WideFactor) and takes_long(
+            factor.seconds_of_all(objective.n_records)
+        )
+        if large or wide:
+            reason = "records lie outside memory" if large else "columns are too many"
+            instead = "records in memory" if large else "fewer columns"
             warnings.warn(
                 "It was not checked whether the noise hides the values of every record: the "
-                "records lie outside memory. Look at the largest of `fisher_information_loss_`, or "
-                "at `leakage_report()`, or fit records in memory.",
+                f"{reason}. Look at the largest of `fisher_information_loss_`, or "
+                f"at `leakage_report()`, or fit {instead}.",
                 UnprotectedValueWarning,
                 stacklevel=outer_stacklevel(),
             )
@@ -508,9 +518,18 @@ class ReleasableModel(IndividuallyMeasuredModel):
         fit = self.__dict__.get("_state")
         if fit is not None:
             _ = self._guarantee
-            if fit.balanced is None and not is_large(fit.objective.X):
-                # A copy cannot compute its losses: they travel with it, unless they are costly.
-                _ = self.fisher_information_loss_, self.diagonal_fisher_information_loss_
+            # A copy cannot compute its losses: they travel with it, unless they are costly.
+            seconds = fit.factor.seconds_of_all(fit.objective.n_records)
+            missing = [name for name in COMPUTED_ON_DEMAND if name not in self.__dict__]
+            if fit.balanced is None and not is_large(fit.objective.X) and missing:
+                warn_if_costly(
+                    "What the records leak is left out of the copy: to find it",
+                    seconds,
+                    0.0,
+                    "Read `fisher_information_loss_` before, or fit fewer columns.",
+                )
+                if not takes_long(seconds):
+                    _ = self.fisher_information_loss_, self.diagonal_fisher_information_loss_
             warnings.warn(
                 f"Pickling (or copying) an unreleased {type(self).__name__}: its noiseless "
                 "coefficients, Hessian and training records are dropped, but the leakage of "

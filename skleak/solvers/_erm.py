@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skleak.solvers._objective import FactorizedHessian, Objective, Point
+from skleak.solvers._implicit import FactorizedHessian, is_implicit
+from skleak.solvers._objective import Objective, Point
+from skleak.utils._costs import dense_seconds, warn_if_costly
 from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._typing import BoolArray, FloatArray
 
@@ -16,6 +18,8 @@ _LARGEST_LAST_STEP = 1e-2
 # Columns of tiny values have tiny gradients, so that `tol` alone would stop far too early.
 _SETTLED = 1e-10
 _EXTRA_STEPS = 3
+# Hessians that a fit takes, but for the squared loss, which takes one.
+_USUAL_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ def minimize(
     >>> minimize(Objective(X, y, SquaredLoss(), 0.0, False, one, one)).coefficients
     array([2.])
     """
+    _announce(objective)
     w = objective.initial() if start is None else np.array(start)
     w, n_iter = objective.approach(w, max_iter)
     here = objective.at(w)
@@ -140,6 +145,20 @@ def minimize(
     # The last step is known already, and it squares what error is left.
     w = here.w + step if converged else here.w
     return Minimum(w, hessian.inverse(), norm, max(1, n_iter), converged)
+
+
+def _announce(objective: Objective) -> None:
+    """Warn of a fit to records in memory whose dense Hessians cost much."""
+    if objective.moments is not None or is_implicit(objective):
+        return
+    p, steps = objective.n_parameters, 1 if objective.loss.quadratic else _USUAL_STEPS
+    warn_if_costly(
+        f"A fit of {p} parameters by a dense Hessian",
+        steps * dense_seconds(p, objective.n_records, 1.0) + dense_seconds(p, cubes=2.0),
+        32.0 * p**2,
+        "Fit fewer columns; or pass them as a sparse matrix, with `alpha > 0`, where most entries "
+        "are zero.",
+    )
 
 
 def is_minimum(

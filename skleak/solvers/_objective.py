@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from skleak.losses import PointwiseLoss
+from skleak.solvers._implicit import FactorizedHessian, hessian_of
 from skleak.utils._arguments import dask_module
 from skleak.utils._blocks import (
     Blocks,
@@ -37,16 +38,6 @@ from skleak.utils._linalg import (
     weighted_gram,
 )
 from skleak.utils._typing import Data, FloatArray, IntArray
-
-
-class FactorizedHessian(Protocol):
-    """Factorized Hessian, for Newton steps."""
-
-    def solve(self, b: FloatArray) -> FloatArray:
-        """Solve ``H x = b`` for one right-hand side of shape (p,)."""
-
-    def inverse(self) -> FloatArray:
-        """Inverse matrix ``A``, exactly symmetric, of shape (p, p)."""
 
 
 class HessianSums(Protocol):
@@ -202,8 +193,8 @@ class Point:
 
     @property
     def hessian(self) -> FactorizedHessian:
-        """Factor of the unnormalized Hessian."""
-        return self.sums.curvature.factor(self.objective.total * self.objective.alpha)
+        """Factor of the unnormalized Hessian, or what multiplies with it for many columns."""
+        return hessian_of(self.objective, self.sums)
 
     @property
     def value_round_off(self) -> float:

@@ -36,7 +36,8 @@ from scipy import linalg
 
 from skleak.losses import PointwiseLoss
 from skleak.solvers import Minimum, Objective
-from skleak.utils._blocks import Blocks, add, dense, row_blocks, side_by_side
+from skleak.utils._blocks import Blocks, add, dense, is_large, row_blocks, side_by_side
+from skleak.utils._costs import dense_seconds, warn_if_costly
 from skleak.utils._linalg import ScaledCholesky, augment
 from skleak.utils._typing import Data, FloatArray, IntArray
 
@@ -110,6 +111,10 @@ class FitFactor:
     def n_target_directions(self) -> int:
         """Directions in which a target can move: one, as it is a number."""
         return 1
+
+    def seconds_of_all(self, n: int) -> float:
+        """Estimate what the losses of n whole records take: a decomposition, and two products."""
+        return dense_seconds(len(self.coefficients), 2 * n, 20.0)
 
     def derivatives(
         self, X: FloatArray, y: FloatArray
@@ -303,6 +308,11 @@ class Columns:
         return self.target_unit if self.target else 0.0
 
     @property
+    def is_whole(self) -> bool:
+        """True for all columns of a record, in units of the data."""
+        return self.indices is None and not self.constrained and self.units is None
+
+    @property
     def is_single(self) -> bool:
         """True if the block is one column."""
         return (
@@ -320,9 +330,10 @@ class Columns:
 
     def basis(self, n_features: int) -> FloatArray:
         """Directions of the block in the space of records, (d, k): orthonormal without units."""
-        basis = np.eye(n_features) if self.units is None else np.diag(self.units)
-        if self.indices is not None:
-            basis = basis[:, self.indices]
+        chosen = np.arange(n_features)
+        chosen = chosen if self.indices is None else chosen[self.indices]
+        basis = np.zeros((n_features, len(chosen)))
+        basis[chosen, np.arange(len(chosen))] = 1.0 if self.units is None else self.units[chosen]
         if self.constrained:
             basis = basis @ linalg.null_space(np.ones((1, basis.shape[1])))
         return basis
@@ -339,6 +350,18 @@ def norms_of_jacobians(jacobians: FloatArray, norm: Norm) -> FloatArray:
     return np.sqrt(np.maximum(largest, 0.0))
 
 
+def _announce(factor: FitFactor, X: Data) -> None:
+    """Warn of losses of records in memory that take long."""
+    if not is_large(X):
+        n, p = int(X.shape[0]), len(factor.coefficients)
+        warn_if_costly(
+            f"The loss of {n} records under {p} parameters",
+            factor.seconds_of_all(n),
+            48.0 * p**2,
+            "Ask for the loss of chosen records over few columns, or fit fewer columns.",
+        )
+
+
 @singledispatch
 def record_norms(
     factor: FitFactor, X: Data, y: FloatArray, columns: Columns, norm: Norm = "spectral"
@@ -348,6 +371,7 @@ def record_norms(
     Shapes: ``X`` (n, d); ``y`` (n,); returns (n,): change of the parameters per unit change of the
     record.
     """
+    _announce(factor, X)
     parts = JacobianParts.of(factor, columns)
     vectors, diagonal = parts.axes()
     turned, along = factor.response.T @ vectors, parts.along @ vectors
@@ -417,6 +441,7 @@ def joint_norm(
         count = columns.count(factor.n_features, factor.n_target_directions)
         norms = Blocks.of(record_norms(factor, X, y, columns, norm), weights, width=1)
         return float(np.sqrt(count * norms.map_reduce(_weighted_squares, add)))
+    _announce(factor, X)
     parts = joint_parts(factor, columns)
     blocks = Blocks.of(X, y, weights, width=parts.joint_width)
     return norm_of_joint(parts.joint(blocks.map_reduce(parts.joint_sums, add)), norm)
@@ -476,11 +501,12 @@ class JacobianParts:
 
     @classmethod
     def of(cls, factor: FitFactor, columns: Columns) -> "JacobianParts":
-        basis = columns.basis(factor.n_features)
-        w = basis.T @ factor.weights
+        w, embedded = factor.weights, factor.response[:, : factor.n_features]
+        if not columns.is_whole:
+            basis = columns.basis(factor.n_features)
+            w, embedded = basis.T @ w, embedded @ basis
         length = float(np.linalg.norm(w))
         direction = w / length if length > 0.0 else w
-        embedded = factor.response[:, : factor.n_features] @ basis
         along = embedded @ direction
         return cls(
             factor, columns.target_length, length, embedded - np.outer(along, direction), along

@@ -47,7 +47,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from skleak.influence.jacobian import FitFactor, MultinomialFactor
+from skleak.influence.jacobian import FitFactor, MultinomialFactor, WideFactor
 from skleak.influence.reweighting._iteration import Equalized, State, Step, iterate
 from skleak.influence.reweighting._total_system import (
     Balance,
@@ -59,7 +59,13 @@ from skleak.influence.reweighting._total_system import (
     unpacked,
 )
 from skleak.influence.state import WeightRule
-from skleak.solvers import Minimum, MultinomialObjective, Objective, SingularHessianError
+from skleak.solvers import (
+    ImplicitInverse,
+    Minimum,
+    MultinomialObjective,
+    Objective,
+    SingularHessianError,
+)
 from skleak.utils._blocks import Blocks, add, is_large, keep
 from skleak.utils._typing import Array, FloatArray
 
@@ -620,4 +626,6 @@ class FitSearch(WeightSearch):
 def factor_of(objective: Objective, minimum: Minimum) -> FitFactor:
     """Return what a fit leaves behind, of the kind of its objective."""
     kind = MultinomialFactor if isinstance(objective, MultinomialObjective) else FitFactor
+    if isinstance(minimum.inverse_hessian, ImplicitInverse):
+        kind = WideFactor
     return kind.of(objective, minimum)

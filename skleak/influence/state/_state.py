@@ -395,6 +395,12 @@ class NoiseShape:
         # Less what rounding may have added to it.
         return float(max(values[0] - 1e-14 * len(values) * values[-1], 0.0))
 
+    def widest(self, p: int) -> float:
+        """Largest length that a step of length one of p parameters has in `whitened`."""
+        if self.seen is None and (self.matrix is None or self.is_identity):
+            return 1.0
+        return float(np.linalg.norm(self.whitened(np.eye(p)), 2))
+
     @cached_property
     def matrix_root(self) -> FloatArray:
         """Lower triangular ``L`` with ``L L^T = S`` where it is given, of shape (p, p)."""

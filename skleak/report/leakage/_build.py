@@ -482,7 +482,9 @@ class _Records:
             rows = (batch.X, batch.y, batch.sample_weight, batch.reweights)
             few = partial_state(state, positions, RecordBatch(*fetched(positions, *rows)))
             at = np.arange(len(positions)) if asked.trained else np.full(len(positions), -1)
-            some = replace(asked, model=leakage_model(few), rows=at, kept=[]).separator(few.training)
+            some = replace(asked, model=leakage_model(few), rows=at, kept=[]).separator(
+                few.training
+            )
         else:
             assert asked.rows is not None
             some = replace(asked, rows=asked.rows[positions], kept=[]).separator(
