@@ -321,8 +321,7 @@ class MultinomialHessian:
         size = positions.shape[1]
         inverse = np.zeros((n, size, n, size))
         grounded = self.grounded.inverse().reshape(n - 1, size, n - 1, size)
-        others = np.flatnonzero(np.arange(n) != self.reference)
-        inverse[others[:, None], :, others] = grounded.swapaxes(1, 2)
+        inverse[self._others[:, None], :, self._others] = grounded.swapaxes(1, 2)
         inverse -= inverse.mean(axis=0)
         inverse -= inverse.mean(axis=2, keepdims=True)
         if self.fit_intercept:

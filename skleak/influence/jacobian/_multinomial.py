@@ -166,8 +166,9 @@ def label_directions(n_classes: int) -> FloatArray:
     return linalg.null_space(np.ones((1, n_classes)))
 
 
-# Entries of the largest table of one block of records: 8 MB.
-_ELEMENTS = 1 << 20
+# Entries of the largest table of one block of records: 8 MB; and of those of the residuals' parts,
+# which are walked through several times: 2 MB.
+_ELEMENTS, _FAST_ELEMENTS = 1 << 20, 1 << 18
 # Sums this small against their terms have lost half their digits: they are computed directly.
 _CANCELLATION = 1e-5
 # Columns for each class from which on upper ends cost less than all eigenvalues; what they may
@@ -244,7 +245,8 @@ class _Parts:
         own = factor.inverse_hessian[factor.by_class[:, :, None], factor.by_class[:, None]].sum(0)
         scale = np.sqrt(np.diag(own))
         own = own / np.outer(scale, scale)
-        white = np.linalg.solve(own, (root / scale).reshape(-1, size).T).T.reshape(len(root), -1)
+        white = linalg.lapack.dgesv(own, (root / scale).reshape(-1, size).T)[2].T
+        white = white.reshape(len(root), -1)
         gram = (white.T @ white).reshape(n, size, n, size).swapaxes(1, 2)
         turned = own * scale
         embedded = turned[:, : len(basis)] @ basis
@@ -286,8 +288,8 @@ class _Parts:
 
     def map(self, measure: "Callable[[_Block], FloatArray]", X: Data, y: FloatArray) -> FloatArray:
         """Measure all records, in blocks of which all tables fit."""
-        k = self.basis.shape[1] + self.directions.shape[1]
-        blocks = Blocks.of(X, y, width=max(self.table.shape[1], k**2), elements=_ELEMENTS)
+        width = max(self.table.shape[1], self.basis.shape[1] * len(self.others))
+        blocks = Blocks.of(X, y, width=width, elements=_ELEMENTS)
         return blocks.map(lambda X, y: measure(self.of_records(X, y)))
 
     def of_records(self, X: FloatArray, y: FloatArray) -> "_Block":
@@ -383,8 +385,8 @@ class _Block:
             if len(rest):
                 largest[rest], excess = self.take(rest)._upper_ends(effort)
                 rest = rest[excess > _EXCESS]
-        if len(rest):
-            largest[rest] = np.linalg.eigvalsh(self.take(rest).gram())[:, -1]
+        for rows in self._few(rest):
+            largest[rows] = np.linalg.eigvalsh(self.take(rows).gram())[:, -1]
         pairs, label = self._pairs(), t @ t.T
         sizes = pairs @ np.trace(self.parts.squares, axis1=1, axis2=2)
         sizes += np.einsum("nkl,nkl->n", self.s, self.v @ self.v.swapaxes(1, 2) + label)
@@ -408,11 +410,12 @@ class _Block:
         and as ``|N| <= c`` it is no smaller if it ends with an even power times ``(z - c) /
         (z - b)``. Newton's method finds z on one eigenvector, and then on a better one.
         """
-        v, t, m, pairs = self.v, self.parts.directions, self._residuals(), self._pairs()
-        n = v.shape[2]
+        v, t, pairs, squares = self.v, self.parts.directions, self._pairs(), self.parts.squares
+        n, k = v.shape[2], self.f.shape[2]
+        m = (pairs @ squares[:, :n].reshape(-1, n * k)).reshape(-1, n, k)  # its first rows
         root = np.linalg.cholesky(v @ v.swapaxes(1, 2) + t @ t.T)
         turned, g = root.swapaxes(1, 2), np.linalg.solve(root, v)
-        across, lf, gm = g.swapaxes(1, 2), turned @ self.f, g @ m[:, :n]
+        across, lf, gm = g.swapaxes(1, 2), turned @ self.f, g @ m
         mixed = (lf[:, :, :n] + 0.5 * gm[:, :, :n]) @ across
         first = turned @ self.s @ root + mixed + mixed.swapaxes(1, 2)
         values, vectors = np.linalg.eigh(first)
@@ -420,15 +423,19 @@ class _Block:
         small = 2.0 * b < z
         b, scale = np.where(small, b, 0.0), np.where(z > 0.0, z, 1.0)
         c, unit = 0.5 * b, scale[:, None, None]
-        terms, h = [first], (lf + gm) / np.sqrt(unit)
-        for k in range(effort + 1):
-            inner = h.copy()
-            inner[:, :, :n] -= (h[:, :, :n] @ across) @ g
-            terms.append(inner @ h.swapaxes(1, 2))
-            if k < effort:
-                h = (inner @ m - c[:, None, None] * h) / unit
-                terms.append(inner @ h.swapaxes(1, 2))
-        series, order = np.stack(terms, axis=1), np.arange(len(terms))
+        h, order = (lf + gm) / np.sqrt(unit), np.arange(2 * effort + 2)
+        series = np.empty((len(z), len(order), n, n))
+        series[:, 0] = first
+        for rows in row_blocks(len(z), k * k, _FAST_ELEMENTS):
+            m = (pairs[rows] @ squares.reshape(-1, k * k)).reshape(-1, k, k)
+            after = h[rows]
+            for j in order[1:]:
+                if j % 2:
+                    inner = after.copy()
+                    inner[:, :, :n] -= (after[:, :, :n] @ across[rows]) @ g[rows]
+                else:
+                    after = (inner @ m - c[rows, None, None] * after) / unit[rows]
+                series[rows, j] = inner @ after.swapaxes(1, 2)
 
         def weights(z: FloatArray) -> FloatArray:
             found = (scale / (z - c))[:, None] ** order
