@@ -285,9 +285,8 @@ class GaussianLinearMembership(Attack):
         """
         check_is_fitted(self, "leverages_")
         n, d = self._X.shape
-        theta, s = (
-            check_numbers(name, x, finite=True) for name, x in (("released", released), ("s", s))
-        )
+        theta = check_numbers("released", released, finite=True)
+        s = check_numbers("s", s, finite=True)
         places = np.asarray(rows)
         if places.dtype.kind not in "iu" or not np.all((places >= 0) & (places < n)):
             raise ValueError(
