@@ -53,8 +53,9 @@ RARE = 0.05
 MOST_WORK = 1e10
 _ROUNDS = 3
 # Records times parameters from which on as few records as can be are solved for, so that a report
-# costs no more than some fits.
-_LARGE = 1e6
+# costs no more than some fits: for how many of each column, and about how much of the largest
+# estimated information about a number a record must have to be looked at.
+_LARGE, _FEWEST, _FAR_BELOW = 1e6, 4, 0.5
 _PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
 _SYSTEM = 3e8  # as much as a system of its own takes for each value, however small it is
 _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
@@ -478,9 +479,15 @@ class Separator:
         """Return the records of a column to solve for in a round, at so many values each."""
         if self.exact:
             return len(self.rows)
+        if self.is_large:
+            return min(self.fewest, _FEWEST)
+        return max(self.fewest, int(self.work / self._cost(n_values)))
+
+    @property
+    def is_large(self) -> bool:
+        """True for a fit of so many records that few are solved for."""
         n = self.n_training or self.state.objective.n_records
-        large = n * self.state.factor.coefficients.size > _LARGE
-        return self.fewest if large else max(self.fewest, int(self.work / self._cost(n_values)))
+        return not self.exact and n * self.state.factor.coefficients.size > _LARGE
 
     def estimated(
         self, unknown: Unknown, own: FloatArray, candidates: FloatArray
@@ -524,7 +531,8 @@ class Separator:
             return
         for k in range(0, len(numbers), _NUMBERS):
             few = numbers[k : k + _NUMBERS]
-            for each, speeds in zip(few, self._speeds(there, few, _FEWEST_NODES), strict=True):
+            found = self._speeds(there, few, _FEWEST_NODES, np.float32)
+            for each, speeds in zip(few, found, strict=True):
                 most = np.argpartition(speeds, -_MOST_EXPOSED)[-_MOST_EXPOSED:]
                 self._exposed[id(each)] = np.sort(there[most])
 
@@ -658,7 +666,9 @@ class Separator:
         squares[some] = self._speeds(some, [unknown], _N_NODES)[0]
         return squares
 
-    def _speeds(self, some: IntArray, numbers: Sequence[Unknown], n_nodes: int) -> FloatArray:
+    def _speeds(
+        self, some: IntArray, numbers: Sequence[Unknown], n_nodes: int, dtype: Any = np.float64
+    ) -> FloatArray:
         """Information about numbers in some records, by one Newton step, (k, b)."""
         one = self.one_step
         assert one is not None
@@ -667,7 +677,7 @@ class Separator:
         nodes, weights = _gauss_hermite(n_nodes)
         nodes, weights = mean + sd * nodes[:, None], weights / weights.sum()
         one = one if len(some) == len(self.rows) else one.take(some)
-        return one.information(columns, nodes, weights, _STEP * sd)
+        return one.information(columns, nodes, weights, _STEP * sd, dtype)
 
     @property
     def n_exposed(self) -> int:
@@ -810,8 +820,12 @@ def solve(
             one.distances[:, which], one.solved[which] = distances, True
             one.exact[which] = np.isfinite(distances[0]) & (not separator.state.noise.reads_data)
     numbers = [k for k, one in enumerate(unknowns) if one.kind == "number"]
-    exposed = [np.searchsorted(positions, leads[k].exposed.position) for k in numbers]
-    asked = [(unknowns[k], some) for k, some in zip(numbers, exposed, strict=True)]
+    asked = list[tuple[Unknown, IntArray | None]]()
+    for k in numbers:
+        exposed, score = leads[k].exposed.position, leads[k].exposed.score
+        if separator.is_large:  # estimates are good
+            exposed = exposed[score >= _FAR_BELOW * score.max(initial=0.0)]
+        asked.append((unknowns[k], np.searchsorted(positions, exposed)))
     known = dict(zip(numbers, separator.information(asked), strict=True))
     return [
         Solved(

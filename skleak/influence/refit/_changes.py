@@ -632,24 +632,32 @@ class OneStep:
         return self._by_block(columns, furthest)
 
     def information(
-        self, columns: IntArray, nodes: FloatArray, weights: FloatArray, step: FloatArray
+        self,
+        columns: IntArray,
+        nodes: FloatArray,
+        weights: FloatArray,
+        step: FloatArray,
+        dtype: Any = np.float64,
     ) -> FloatArray:
         """Squared speed of the minimizer in k columns, averaged over nodes of each, (k, n).
 
-        By central differences; each node counts for all records.
+        By central differences; each node counts for all records. In single precision they are good
+        for a first look.
 
         Shapes: ``nodes`` (n_nodes, k); ``weights`` (n_nodes,); ``step`` (k,).
         """
 
+        step = step.astype(dtype)
+
         def averaged(x: FloatArray, some: _Columns) -> FloatArray:
             total = np.zeros_like(x)
-            for node, weight in zip(nodes, weights, strict=True):
+            for node, weight in zip(nodes.astype(dtype), weights.astype(dtype), strict=True):
                 below, above = (some.solved(node + sign * step - x) for sign in (-1.0, 1.0))
                 gap = (there - here for there, here in zip(above, below, strict=True))
                 total += weight * some.squares(*gap)
             return total / (4.0 * step**2)
 
-        return self._by_block(columns, averaged)
+        return self._by_block(columns, averaged, dtype)
 
     def take(self, which: IntArray) -> Self:
         """Return some of the records."""
@@ -657,7 +665,10 @@ class OneStep:
         return replace(self, **{name: getattr(self, name)[which] for name in own})
 
     def _by_block(
-        self, columns: IntArray, f: "Callable[[FloatArray, _Columns], FloatArray]"
+        self,
+        columns: IntArray,
+        f: "Callable[[FloatArray, _Columns], FloatArray]",
+        dtype: Any = np.float64,
     ) -> FloatArray:
         """Rows of what a function finds of entries (b, k), whatever it finds of each, (m, n)."""
         factor, loss = self.state.factor, self.state.objective.loss
@@ -670,7 +681,8 @@ class OneStep:
             both = np.split(augment(X, factor.fit_intercept) @ images, 2, axis=1)
             before = loss.residual(predictor, y), loss.curvature(predictor)
             given = (weight, predictor, leverage, length, *before, *both, *own)
-            return f(X[:, columns], _Columns(loss, *given))
+            some = _Columns(loss, *(values.astype(dtype, copy=False) for values in given))
+            return f(X[:, columns].astype(dtype, copy=False), some)
 
         vectors = self.y, self.weight, self.predictor, self.leverage, self.length
         blocks = Blocks.of(self.X, *vectors, width=len(columns), elements=_COLUMNS)

@@ -76,7 +76,9 @@ class RecordBatch:
 
     def participants(self) -> "RecordBatch":
         """Return those that take part, or all of records outside memory: the others count zero."""
-        return self if is_large(self.X) else self.take(np.flatnonzero(self.present))
+        if is_large(self.X) or np.all(self.present):
+            return self
+        return self.take(np.flatnonzero(self.present))
 
     def n_present(self) -> int:
         """Return how many take part."""

@@ -265,7 +265,7 @@ def _survey(
         own, place = loss[present], position[present]
         parts = Groups.of(groups[present], lambda some: _Group.of(own[some], place[some]))
         told["group"] = groups
-    blocks, taking_part = [one.block for one in asked.unknowns], batch.take(present)
+    blocks, taking_part = [one.block for one in asked.unknowns], batch.participants()
     # Of the n x d table of leakage only one block of rows exists at once.
     columns, most = Moments.of(np.empty((0, len(blocks)))), max(len(blocks), model.state.n_features)
     for rows in row_blocks(len(taking_part), most) if blocks else ():
@@ -291,7 +291,7 @@ class _Column(Merged):
     """Distances between the values of a column, over records that take part in a fit."""
 
     worst: Largest  # the one record of the largest distance
-    gains: Quantiles
+    gains: Quantiles  # of records in memory their median alone
     carriers: Largest  # records with a rare value, by how far it is from others
     rare: Moments  # of how surely such a value is found
     n_found: int  # records with a rare value that is found more often than not
@@ -310,9 +310,12 @@ class _Column(Merged):
         surely = true_positives(one.from_own[carrying])
         sure = ~np.isnan(surely)
         most = _MOST_CARRIERS if asked.outside else len(position)
+        gains = gain[present]
+        if not asked.outside and not np.all(np.isnan(gains)):  # more is not asked of them
+            gains = np.nanmedian(gains, keepdims=True)
         return cls(
             Largest.of(1, known, position, told, present),
-            Quantiles.of(gain[present], 1 << 12 if asked.outside else asked.capacity),
+            Quantiles.of(gains, 1 << 12),
             Largest.of(most, one.from_own, position, told, carrying),
             Moments.of(surely[sure][:, None]),
             int(np.sum(surely[sure] > 0.5)),
@@ -389,6 +392,7 @@ class _Records:
         first: _Survey = self._walk(_survey, asked)
         solved = self._solved(asked, first)
         second: _Measured = self._walk(_measure, asked, solved, first.people.position)
+        asked.kept.clear()
         separations = second.separations
         if separations is None:
             nobody = RecordBatch(np.empty((0, self.state.n_features)), *np.empty((3, 0)))
