@@ -33,7 +33,7 @@ from skleak.adversary.knowledge import (
     without_attribute,
 )
 from skleak.audit._run import Checkpoint, data_digest, fingerprint, play
-from skleak.audit.games._game import DEFAULTS, Game, Outside, Task
+from skleak.audit.games._game import Game, Outside, Task
 from skleak.audit.games._levels import is_private_sgd
 from skleak.audit.games._secret import RecordsGame
 from skleak.audit.games.attribute._game import OutsideGame, attribute_game
@@ -616,7 +616,7 @@ def build_report(
 ) -> AuditReport:
     """Put the results of an auditor into a report."""
     model, table, y = last_step(game.task.estimator), game.task.table, game.task.y
-    known = DEFAULTS | game.facts(outcomes)
+    known = game.facts(outcomes)
     attribute, names = game.task.attribute, column_names(as_table(table))
     if attribute is not None and not isinstance(attribute, str):
         attribute = f"column {attribute}" if names is None else str(names[attribute])

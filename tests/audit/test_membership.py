@@ -30,7 +30,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skleak.attacks import LikelihoodRatioMembership, MembershipInference
 from skleak.audit import MembershipAuditor
-from skleak.audit.games._levels import constant_score
+from skleak.audit.games._game import constant_score
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.linear_model import (
     PrivateLinearRegression,

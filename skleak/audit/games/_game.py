@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import erfinv
 from sklearn.base import clone
+from sklearn.metrics import d2_tweedie_score, r2_score
 
 from skleak.adversary.hypotheses import adds_noise, attack_weights, last_step
 from skleak.adversary.knowledge import MAX_VALUES, column_names, raw_column, resolve_records
@@ -24,6 +25,7 @@ from skleak.report.measures import ColumnFacts
 from skleak.utils._arguments import dask_module
 from skleak.utils._blocks import aligned_chunks, computed, is_large
 from skleak.utils._geometry import gained, true_positives
+from skleak.utils._predictions import classifies
 from skleak.utils._records import Persons, is_single_feature, is_target, resolve_features
 from skleak.utils._typing import Array, FloatArray, IntArray
 from skleak.utils.sources import Table, check_columns, check_known, settled
@@ -374,6 +376,8 @@ class Task:
 # Settings of a game as its report states them, and those of a game that knows no better.
 Facts = dict[str, Any]
 DEFAULTS: Facts = {
+    "values": [],
+    "noise_covariance": "isotropic",
     # Success of imputation with the secrets of the data, as they are.
     "imputed": math.nan,
     # Other columns that determine the secret one, and those that it determines, with the share of
@@ -406,6 +410,22 @@ DEFAULTS: Facts = {
 }
 
 
+def constant_score(model: Any, y: Array, where: Array) -> float:
+    """Score on some targets of the constant that fits others best, by the measure of a model.
+
+    Shapes: ``y`` (n,), learned from; ``where`` (m,).
+    """
+    if classifies(model, y):
+        labels, counts = np.unique(y, return_counts=True)
+        return float(np.mean(where == labels[counts.argmax()]))
+    constant = np.full(len(where), np.mean(y, dtype=float))
+    if "Poisson" in type(last_step(model)).__name__:
+        if np.ptp(where) == 0 or not constant[0] > 0.0:
+            return np.nan  # no deviance to explain, or no positive rate to explain it by
+        return float(d2_tweedie_score(where, constant, power=1))
+    return float(r2_score(where, constant))
+
+
 class Game(Design, ABC):
     """One game of an audit, which `skleak.audit._run` plays.
 
@@ -421,6 +441,8 @@ class Game(Design, ABC):
     # Largest distance between releases under two values of each secret, at unit noise,
     # (n_targets,): None where the noise has no fixed shape, and where it is not known (yet).
     unit_distances: FloatArray | None = None
+    # A model, the targets that it is trained on, and those that its utility is measured by.
+    scored: tuple[Any, Array, Array] | None = None
     unseen: bool = False  # whether the model is the same, bit for bit, whatever the secret is
 
     # Names of attacks that are passed, by their class, what messages about them begin with and say
@@ -534,8 +556,8 @@ class Game(Design, ABC):
         """Score of released models at any noise scale; NaN where it is not known."""
         return math.nan
 
-    def constant_utility(self) -> float:
-        """Score of the best constant on what utility is measured on; NaN where it is not known."""
+    def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
+        """Mean score of models without noise; NaN where it is not known."""
         return math.nan
 
     def results(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
@@ -571,10 +593,6 @@ class Game(Design, ABC):
         checks = self.checks(outcomes)
         return checks.empty or bool(checks["passed"].astype(bool).all())
 
-    @abstractmethod
-    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
-        """Return what the report states of the game."""
-
     def checks(self, outcomes: Mapping[str, Outcome]) -> pd.DataFrame:
         """One row for each comparison of the noise with what is stated of it."""
         return self._checks
@@ -587,7 +605,9 @@ class Game(Design, ABC):
 
     def noise_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         """Return the smallest noise that keeps the limit, what it costs, and a curve over noise."""
-        constant = {"constant_utility": self.constant_utility()}
+        constant: Facts = {}
+        if self.scored is not None:
+            constant = {"constant_utility": constant_score(*self.scored)}
         if not self._as_stated(outcomes) or math.isnan(smallest := self.smallest_noise()):
             return constant
         limit, utility = float(self.task.max_advantage) * ABOVE, math.nan
@@ -604,15 +624,19 @@ class Game(Design, ABC):
         known = {"smallest_noise": smallest, "smallest_noise_utility": utility}
         return constant | known | {"curve": curve}
 
-    def shared_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
-        """Return the facts that the task and the design tell of any game."""
+    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        """Return what the report states of the game."""
         task, learner = self.task, self.task.learner
         trained: Facts = {}
         if learner is not None:
             chosen = {name: repr(value) for name, value in learner.chosen.items()}
             trained = {"wrappers": learner.wrappers, "chosen": chosen, "seeded": learner.seeds}
             trained["transformed"] = learner.transformed
-        return self.noise_facts(outcomes) | {
+        return {
+            **DEFAULTS,
+            **self.noise_facts(outcomes),
+            "noiseless_utility": self.noiseless_utility(outcomes),
+            "bounds": self.bounds,
             "n_records": task.n_records,
             "n_columns": task.table.shape[1],
             "n_targets": len(self.targets),

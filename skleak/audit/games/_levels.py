@@ -9,18 +9,17 @@ channel, in which a further coordinate, far beyond the noise, tells the rungs ap
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NoReturn, Self
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import stats
 from sklearn.base import clone
-from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skleak.adversary.hypotheses import last_step, weight_argument
+from skleak.adversary.hypotheses import dense_table, last_step, weight_argument
 from skleak.adversary.knowledge import as_table, take_rows
 from skleak.adversary.models import Shell
 from skleak.audit.games._game import FALSE_ALARMS, Cell, Game, unequal_columns
@@ -36,7 +35,7 @@ from skleak.neural.gradients import make_clipping
 from skleak.report.document import sentences
 from skleak.solvers import Objective
 from skleak.utils._confidential import CalibratedNoise, without_ledger
-from skleak.utils._predictions import classifies, utility_of
+from skleak.utils._predictions import utility_of
 from skleak.utils._records import Persons
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
@@ -237,22 +236,6 @@ def released_utility(
     return {"utility": np.array([utility_of(model, table, where[1]) for model, table in models])}
 
 
-def constant_score(model: Any, y: Array, where: Array) -> float:
-    """Score on some targets of the constant that fits others best, by the measure of a model.
-
-    Shapes: ``y`` (n,), learned from; ``where`` (m,).
-    """
-    if classifies(model, y):
-        labels, counts = np.unique(y, return_counts=True)
-        return float(np.mean(where == labels[counts.argmax()]))
-    constant = np.full(len(where), np.mean(y, dtype=float))
-    if "Poisson" in type(last_step(model)).__name__:
-        if np.ptp(where) == 0 or not constant[0] > 0.0:
-            return np.nan  # no deviance to explain, or no positive rate to explain it by
-        return float(d2_tweedie_score(where, constant, power=1))
-    return float(r2_score(where, constant))
-
-
 class LeveledGame(Game):
     """A game of releases with noise of every level, whose utility is measured on some records."""
 
@@ -261,7 +244,6 @@ class LeveledGame(Game):
     # What releases are put into, parameters without noise, (p,), and the records on which utility
     # is measured, their targets coded as those that were trained on.
     released: tuple[Shell, FloatArray, tuple[Any, Array]]
-    trained_on: Array
     _noise: Mapping[float, FloatArray]  # by noise level, (p,) or (p, p)
     # By noise level what games are played with in place of that noise, where fits are.
     _fits: Mapping[float, Any] = {}
@@ -299,11 +281,6 @@ class LeveledGame(Game):
         rest = self.n_releases, self.seed(0, SMALLEST)
         played = released_utility(*self.released, noise * unit, *rest)
         return float(played["utility"].mean())
-
-    def constant_utility(self) -> float:
-        """Score of the best constant learned on the training targets."""
-        shell, _, (_, y) = self.released
-        return constant_score(shell.model, self.trained_on, y)
 
     def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
         """Mean score of the model without noise."""
@@ -406,34 +383,25 @@ class PublishedScale:
             found[k] = self.rung(objective.take(other), left)
         return found
 
-    def with_targets(self, persons: Persons, numbers: FloatArray) -> FloatArray:
-        """Scales with each number as the target of each person, (n_persons, n_values)."""
+    def with_values(self, persons: Persons, values: Any) -> FloatArray:
+        """Scales with each value of each person, (n_persons, n_values).
 
-        def change(objective: Objective, places: slice, m: int) -> Objective:
-            y = objective.y.copy()
-            y[persons.rows[places]] = numbers[m]
-            return replace(objective, y=y, reweights=np.ones(len(y)))
-
-        return self._with_values(persons, change, len(numbers))
-
-    def with_rows(self, persons: Persons, tables: Any) -> FloatArray:
-        """Scales with the rows of each table in the place of those of each person, likewise."""
-
-        def change(objective: Objective, places: slice, m: int) -> Objective:
-            new = take_rows(tables[m], np.arange(places.start, places.stop))
-            dense = new.toarray() if sparse.issparse(new) else np.asarray(new, dtype=float)
-            ones = np.ones(len(objective.y))
-            return replace(objective.with_record(persons.rows[places], dense), reweights=ones)
-
-        return self._with_values(persons, change, len(tables))
-
-    def _with_values(
-        self, persons: Persons, change: Callable[[Objective, slice, int], Objective], n_values: int
-    ) -> FloatArray:
-        objective, found = self.objective, np.empty((len(persons), n_values))
-        for k, ends in enumerate(pairwise(persons.starts)):
-            for m in range(n_values):
-                found[k, m] = self.rung(change(objective, slice(*ends), m), self.persons)
+        Values are numbers, as the target of all rows of a person, or encoded tables, whose rows
+        take the place of those of all persons.
+        """
+        found = np.empty((len(persons), len(values)))
+        for k, (start, stop) in enumerate(pairwise(persons.starts)):
+            own = persons.rows[start:stop]
+            for m, value in enumerate(values):
+                if np.ndim(value) == 0:
+                    y = self.objective.y.copy()
+                    y[own] = value
+                    changed = replace(self.objective, y=y)
+                else:
+                    rows = dense_table(take_rows(value, np.arange(start, stop))).astype(float)
+                    changed = self.objective.with_record(own, rows)
+                changed = replace(changed, reweights=np.ones(len(changed.y)))
+                found[k, m] = self.rung(changed, self.persons)
         return found
 
 

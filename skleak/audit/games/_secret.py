@@ -317,15 +317,15 @@ class TabledGame(Game, SecretDesign):
                 return attack
         return fit_copy(attack, task.table, task.y, sample_weight=task.sample_weight)
 
-    def shared_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
-        """Return the facts that the task and the design tell of any game about a secret."""
+    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        """Say what the prior is, what imputation gets right, and which columns tell the secret."""
         prior = self.task.prior
         own = {
             "prior": prior if isinstance(prior, str) else "given",
             "utility_data": "training records" if self.task.X_test is None else "test records",
             "imputed": self.imputed,
         }
-        return super().shared_facts(outcomes) | own | dict(self.related)
+        return super().facts(outcomes) | own | dict(self.related)
 
 
 class SecretGame(LeveledGame, TabledGame, Trained):
@@ -461,23 +461,22 @@ class SecretGame(LeveledGame, TabledGame, Trained):
             _, codes = np.unique(np.concatenate([labels, y]), return_inverse=True)
             labels, y = codes[: len(labels)], codes[len(labels) :]
         shell = Shell.fit(self.public, self.X, labels, self.weights)
-        self.released, self.trained_on = (shell, self.noiseless, (X, y)), labels
+        self.released, self.scored = (shell, self.noiseless, (X, y)), (shell.model, labels, y)
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        """Add what noise the model adds, and what became of its scale."""
         # Columns of lower bounds on errors.
         with_prior = () if self.prior_variance is None else ("bayes_mse", "van_trees")
-        return Facts(
-            **self.shared_facts(outcomes),
-            values=self.values.tolist(),
-            bounds=(*with_prior, "cramer_rao") if self.estimates else self.bounds,
-            noiseless_utility=self.noiseless_utility(outcomes),
-            noise_covariance=self.noise.name,
-            has_noise=adds_noise(self.model),
-            scale=scale_sentence(self.goal, self.uncounted, self.task.estimator),
-            uncounted=self.uncounted,
-            releases="fitted" if self._fits else "simulated",
-            n_fitted=self.n_fitted,
-        )
+        return super().facts(outcomes) | {
+            "values": self.values.tolist(),
+            "bounds": (*with_prior, "cramer_rao") if self.estimates else self.bounds,
+            "noise_covariance": self.noise.name,
+            "has_noise": adds_noise(self.model),
+            "scale": scale_sentence(self.goal, self.uncounted, self.task.estimator),
+            "uncounted": self.uncounted,
+            "releases": "fitted" if self._fits else "simulated",
+            "n_fitted": self.n_fitted,
+        }
 
 
 def uses_more(attack: Any, task: Task) -> bool:

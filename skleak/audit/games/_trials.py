@@ -1,7 +1,7 @@
 """One seeded trial of an attack: draw releases, let it guess, count what it got right."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,36 +83,36 @@ def play_actual(attack: Any, noiseless: FloatArray, secrets: Array, level: Level
     attack finds at one false alarm in a hundred; ``alone``, what imputation guesses right without
     the model, of an attack that stacks it.
     """
+    played = _actual_games(attack, noiseless, len(secrets), level)
+    found = tally(((guesses == secrets, odds) for guesses, odds in played), secrets == level.rare)
+    exact = _ignores_releases(attack) or _is_constant(attack, level, found["shares"])
+    return {**found, **alone(attack, secrets), "exact": np.array(exact)}
+
+
+def _actual_games(
+    attack: Any, noiseless: FloatArray, n_targets: int, level: Level, width: int = 1
+) -> Iterator[tuple[Array, FloatArray | None]]:
+    """Yield guesses about all targets, of so many numbers each, and log-odds of the rare value."""
     generator = np.random.default_rng(level.seed)
-    shares, counts = [], np.zeros(len(secrets), dtype=np.int64)
-    found = Found(len(secrets))
-    for rows in row_blocks(level.n_played(attack), len(secrets), _ELEMENTS):
-        releases = level.releases(noiseless, rows, generator)
-        guesses, odds = _guessed(attack, releases, level, len(secrets))
-        right = guesses == secrets
+    for rows in row_blocks(level.n_played(attack), n_targets * width, _ELEMENTS):
+        yield _guessed(attack, level.releases(noiseless, rows, generator), level, n_targets)
+
+
+def tally(played: Iterable[tuple[Array, FloatArray | None]], carries: Array) -> Outcome:
+    """Outcome of guesses about all targets from every release; see `play_actual`.
+
+    Shapes: ``played`` (n_releases, n_targets) each, which guesses are right and log-odds of the
+    rare value, of some releases at a time; ``carries`` (n_targets,), who has it.
+    """
+    shares, counts, found = [], np.zeros(len(carries), dtype=np.int64), Found(len(carries))
+    for right, odds in played:
         shares.append(right.mean(axis=1))
         counts += right.sum(axis=0)
-        found.count(odds, np.broadcast_to(secrets == level.rare, right.shape))
-    return {
-        **found.outcome(),
-        **alone(attack, secrets),
-        **guessed_outcome(
-            np.concatenate(shares),
-            counts,
-            _ignores_releases(attack) or _is_constant(attack, level, shares),
-        ),
-    }
-
-
-def guessed_outcome(shares: FloatArray, counts: IntArray, exact: bool) -> Outcome:
-    """Outcome of guesses about all targets from every release; see `play_actual`."""
-    return {
-        "shares": shares,
-        "counts": counts,
-        "hits": np.array(counts.sum()),
-        "games": np.array(len(shares) * len(counts)),
-        "exact": np.array(exact),
-    }
+        found.count(odds, np.broadcast_to(carries, right.shape))
+    by_release, hits = np.concatenate(shares), np.array(counts.sum())
+    games = np.array(len(by_release) * len(counts))
+    own = {"shares": by_release, "counts": counts, "hits": hits, "games": games}
+    return {**found.outcome(), **own}
 
 
 def play_drawn(
@@ -262,13 +262,10 @@ def play_errors(
     error over the bound; ``ratio_by_release``, mean of it in each release; ``bias_over_noise``,
     median of the squared mean error over the variance of a mean of so many releases.
     """
-    generator, n_releases = np.random.default_rng(level.seed), level.n_played(attack)
     usable = (bound > 0.0) & (bound <= _SHARP * spread)
     by_release, ratios = [], []
     total, squares = np.zeros(truth.shape), np.zeros(len(truth))
-    for rows in row_blocks(n_releases, truth.size, _ELEMENTS):
-        releases = level.releases(noiseless, rows, generator)
-        guesses = _guess(attack, releases, level.noise_scale, len(truth))
+    for guesses, _ in _actual_games(attack, noiseless, len(truth), level, truth.shape[1]):
         error = _finite((guesses.reshape(-1, *truth.shape) - truth) / units)
         square = (error**2).mean(axis=2)
         total += error.sum(axis=0)
@@ -276,14 +273,15 @@ def play_errors(
         by_release.append(square.mean(axis=1))
         ratio = square[:, usable] / bound[usable]
         ratios.append(ratio.mean(axis=1) if usable.any() else np.full(len(square), np.nan))
+    errors, n_releases = np.concatenate(by_release), level.n_played(attack)
     mse, raw = squares / n_releases, ((total / n_releases) ** 2).mean(axis=1)
     variance = np.full(len(truth), np.nan)
     if n_releases > 1:
         variance = np.maximum(mse - raw, 0.0) * (n_releases / (n_releases - 1))
     ignores = _ignores_releases(attack)
-    exact, games = ignores or _is_constant(attack, level, by_release), n_releases * len(truth)
+    exact, games = ignores or _is_constant(attack, level, errors), n_releases * len(truth)
     return {
-        **errors_outcome(np.concatenate(by_release), mse, variance, games, exact=exact),
+        **errors_outcome(errors, mse, variance, games, exact=exact),
         "ratio_by_release": np.concatenate(ratios),
         "bound": bound,
         "ratio": _median_ratio(mse, bound, usable),
@@ -392,14 +390,14 @@ def _ignores_releases(attack: Any) -> bool:
     return type(attack) in (PriorAttack, ImputationAttack)
 
 
-def _is_constant(attack: Any, level: Level, by_release: Sequence[Any]) -> bool:
+def _is_constant(attack: Any, level: Level, by_release: FloatArray) -> bool:
     """Return True if all releases were the same, and so were the guesses about them.
 
     Of numbers also if an attack that stacks fell back on imputation.
     """
     stacks_numbers = type(attack) is CombinedAttributeInference and attack.numeric_
     random = level.is_random and not stacks_numbers
-    return not random and bool(np.ptp(np.concatenate(by_release)) == 0.0)
+    return not random and bool(np.ptp(by_release) == 0.0)
 
 
 def _guess(attack: Any, releases: FloatArray, noise_scale: float, n_targets: int) -> Array:

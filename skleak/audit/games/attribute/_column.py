@@ -48,7 +48,6 @@ from skleak.audit.games._game import Cell, Facts, Task, columns_of
 from skleak.audit.games._levels import (
     SGDBounds,
     check_one_row_each,
-    constant_score,
     is_private_sgd,
     noise_multiplier,
     quick,
@@ -56,8 +55,8 @@ from skleak.audit.games._levels import (
     refuse_noise,
 )
 from skleak.audit.games._secret import ATTACKS, TabledGame, check_bounds, determination
-from skleak.audit.games._trials import alone, errors_outcome, guessed_outcome, ranks_value
-from skleak.audit.tables._rates import Found, Outcome, cell_key, release_key
+from skleak.audit.games._trials import alone, errors_outcome, ranks_value, tally
+from skleak.audit.tables._rates import Outcome, cell_key, release_key
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._predictions import classifies, utility_of
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -298,7 +297,7 @@ class ColumnGame(TabledGame):
             return asking(prior=prior, **own).fit(task.table, task.y, **whole)
         return asking(prior=prior, **own)
 
-    def shared_facts(self, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
         """Say what of a release each attack is shown, too."""
         shown = {name: what for name, (_, what) in ATTACKS.items()}
         shown["black_box"] = "labels" if self._classifies else "predictions"
@@ -308,7 +307,7 @@ class ColumnGame(TabledGame):
             name: shown[attack] if isinstance(attack, str) else "the model"
             for name, attack in self._chosen.items()
         }
-        return super().shared_facts(outcomes) | {"outputs": outputs}
+        return super().facts(outcomes) | {"outputs": outputs}
 
 
 class PredictionsGame(ColumnGame):
@@ -334,6 +333,7 @@ class PredictionsGame(ColumnGame):
         self._about = f" on a model that is asked, such as {type(last_step(model)).__name__},"
         self._chosen = self._choose(task, *self._offered(task, model))
         self._where = reference_records(task.X_test, task.y_test) or (task.table, task.y)
+        self.scored = learner.estimator, task.y, self._where[1]
         self.attacks = {name: self._fitted(name) for name in self._chosen}
         # Whether one more training answers differently, to any attack.
         first, second = (self._guesses(each)[0] for each in (model, self._trained(learner, 1)))
@@ -402,10 +402,6 @@ class PredictionsGame(ColumnGame):
         models = (self._trained(learner, release) for release in self.few_releases)
         return float(np.mean([utility_of(model, *self._where) for model in models]))
 
-    def constant_utility(self) -> float:
-        """Score of the best constant on the records that utility is measured on."""
-        return constant_score(self._learner.estimator, self.task.y, self._where[1])
-
     def prepare(self, entropy: list[int]) -> None:
         """Do nothing: all was prepared to learn how models are trained."""
 
@@ -471,11 +467,8 @@ class PredictionsGame(ColumnGame):
             else:
                 right = np.stack([cell["correct"][k] for cell in played])
                 odds = np.stack([cell["odds"][k] for cell in played])
-                own = guessed_outcome(right.mean(axis=1), right.sum(axis=0, dtype=np.int64), exact)
-                rates = Found(len(truth))
-                if not np.isnan(odds).any():
-                    rates.count(odds, np.broadcast_to(truth == self.rare, odds.shape))
-                own |= rates.outcome()
+                known = None if np.isnan(odds).any() else odds
+                own = tally([(right, known)], truth == self.rare) | {"exact": np.array(exact)}
             tabled[cell_key(noise, name)] = own | alone(attack, truth)
         if self._bound is not None:
             unknown = np.full(len(self._bound), np.nan)
@@ -484,18 +477,17 @@ class PredictionsGame(ColumnGame):
         return tabled
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
-        return Facts(
-            **self.shared_facts(outcomes),
-            values=self.values.tolist(),
-            bounds=self.bounds,
-            noiseless_utility=float("nan"),
-            noise_covariance="isotropic",
-            has_noise=self.noise_scales[0] > 0.0,
-            private_sgd=is_private_sgd(self.task.estimator),
-            no_bound=self._no_bound,
-            preprocessing="in the model" if isinstance(self.task.estimator, Pipeline) else "none",
-            random=self._random,
-        )
+        """Say why there is no bound, too, and whether trainings are left to chance."""
+        return super().facts(outcomes) | {
+            "values": self.values.tolist(),
+            "has_noise": self.noise_scales[0] > 0.0,
+            "private_sgd": is_private_sgd(self.task.estimator),
+            "no_bound": self._no_bound,
+            "preprocessing": "in the model"
+            if isinstance(self.task.estimator, Pipeline)
+            else "none",
+            "random": self._random,
+        }
 
 
 def drops(task: Task, secret: Secret) -> bool:

@@ -264,10 +264,8 @@ class AttributeGame(ColumnGame, SecretGame):
             return missing
         if self.secret.is_target:
             classes = getattr(last_step(fitted), "classes_", None)
-            numbers = values if classes is None else np.searchsorted(classes, values)
-            self.scales = scale.with_targets(persons, numbers)
-        else:
-            self.scales = scale.with_rows(persons, candidates)
+            candidates = values if classes is None else np.searchsorted(classes, values)
+        self.scales = scale.with_values(persons, candidates)
         return ""
 
     def _study_number(self, fitted: Any) -> None:
@@ -668,8 +666,8 @@ class OutsideGame(AttributeGame):
     def _measure(self, where: tuple[Any, Array] | None) -> None:
         rows = self._rows
         where = where or (self.public.transform(rows.table), rows.y)
-        self.released = Shell.of(self._fitted_model), self.noiseless, where
-        self.trained_on = rows.y
+        shell = Shell.of(self._fitted_model)
+        self.released, self.scored = (shell, self.noiseless, where), (shell.model, rows.y, where[1])
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Outcomes with what tells a sample from all records."""

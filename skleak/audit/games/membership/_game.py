@@ -13,7 +13,7 @@ from skleak.adversary.knowledge import column_names, raw_column, take_rows
 from skleak.adversary.records import Records, row_codes
 from skleak.attacks import LikelihoodRatioMembership
 from skleak.audit.games._game import Cell, Game, Task
-from skleak.audit.games._levels import GAP, LeveledGame, constant_score
+from skleak.audit.games._levels import GAP, LeveledGame
 from skleak.audit.games._secret import success_bounds
 from skleak.audit.games._trials import SINGLE_GAMES, drawn_releases
 from skleak.audit.games.membership._release import (
@@ -71,7 +71,8 @@ class _DrawnMembership(LeveledGame, MembershipGame, DrawnDesign):
         self.dp, self.distances = dp, distances
         where = (self.X, self.y) if self.reference is None else self.reference[1:]
         quiet = exact.encodings_[0, 1]
-        self.released, self.trained_on = (self.shell, quiet, where), self.y
+        self.released = self.shell, quiet, where
+        self.scored = self.shell.model, self.y, where[1]
         self._exact, self._told = exact, told
         if told.any():  # at the one level that there is then
             both = np.stack([scales, np.full(len(scales), levels[-1])], axis=1)
@@ -168,6 +169,8 @@ class _ReleasedMembership(MembershipGame, ReleasedDesign):
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self.max_advantage, self.parts = float(task.max_advantage), self._parts(task)
+        where = self.y if self.reference is None else self.reference[2]
+        self.scored = self.model, self.y, where
         if self.private_sgd:
             self.n_curve, self.beyond = 12, 1.0  # each takes the accounting of a training
 
@@ -295,8 +298,3 @@ class _ReleasedMembership(MembershipGame, ReleasedDesign):
     def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
         # In the order of the releases, whichever was finished first.
         return float(pd.Series([float(outcomes[key]["noiseless"]) for key in self.cells()]).mean())
-
-    def constant_utility(self) -> float:
-        """Score of the best constant, on test records or on those that there are."""
-        where = self.y if self.reference is None else self.reference[2]
-        return constant_score(self.model, self.y, where)

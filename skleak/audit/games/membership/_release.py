@@ -6,7 +6,6 @@ matrix of rank one; where the loss is not quadratic, further steps on the exact 
 """
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -195,6 +194,7 @@ class MembershipGame(Game, MembershipDesign, Trained):
             self._noise, self._checks = noise_of_levels(self, *given)
 
     def facts(self, outcomes: Mapping[str, Outcome]) -> Facts:
+        """Say whom models are trained on, and what of their noise is known."""
         reference = utility = "test records"
         if self.reference is None:
             reference = "none" if self.drawn else "held out"
@@ -202,28 +202,20 @@ class MembershipGame(Game, MembershipDesign, Trained):
         noisy = self.has_noise and self.noise_scales[-1] > 0.0
         unchecked = {"noisy": noisy, "known": self.known}
         unchecked |= {name: getattr(self, name) for name in ("private_sgd", "obstacle")}
-        return Facts(
-            **self.shared_facts(outcomes),
-            prior=f"{self.prior:g}",
-            values=[],
-            bounds=self.bounds,
-            utility_data=utility,
-            noiseless_utility=self.noiseless_utility(outcomes),
-            noise_covariance=self.noise.name,
-            membership_prior=self.prior,
-            reference=reference,
-            n_reference=0 if reference == "none" else self.n_reference,
-            n_always=len(self.others),  # records that are in every training set
-            gap_loss="zero_one" if self.classifies else "clipped_squared",
-            exact_test=self.obstacle or self.uncounted,
-            scale=scale_sentence(self.goal, self.uncounted, self.task.estimator),
-            unchecked="".join(sentences("audit_unchecked", unchecked)),
+        return super().facts(outcomes) | {
+            "prior": f"{self.prior:g}",
+            "utility_data": utility,
+            "noise_covariance": self.noise.name,
+            "membership_prior": self.prior,
+            "reference": reference,
+            "n_reference": 0 if reference == "none" else self.n_reference,
+            "n_always": len(self.others),  # records that are in every training set
+            "gap_loss": "zero_one" if self.classifies else "clipped_squared",
+            "exact_test": self.obstacle or self.uncounted,
+            "scale": scale_sentence(self.goal, self.uncounted, self.task.estimator),
+            "unchecked": "".join(sentences("audit_unchecked", unchecked)),
             **{name: getattr(self, name) for name in ("has_noise", "private_sgd", "uncounted")},
-        )
-
-    @abstractmethod
-    def noiseless_utility(self, outcomes: Mapping[str, Outcome]) -> float:
-        """Mean score of models without noise; NaN where the estimator adds none."""
+        }
 
     def weight_argument(self, rows: Any = slice(None)) -> dict[str, Any]:
         """Keywords of `fit` of what is trained, for the weights of some records."""
