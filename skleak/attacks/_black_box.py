@@ -632,7 +632,11 @@ def margin_scores(
         curve = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         curve.fit(known[train], codes[train])
         margins = own[some].reshape(-1, own.shape[2])
-        logs = _log_curve(curve, margins).reshape(len(some), own.shape[1], -1)
+        decisions = curve.decision_function(margins)
+        if decisions.ndim == 1:
+            decisions = np.column_stack([np.zeros(len(decisions)), decisions])
+        # Exact where a label is certain.
+        logs = log_softmax(decisions, axis=1).reshape(len(some), own.shape[1], -1)
         # A label that only the target's own fold has is as likely under every candidate.
         place = np.searchsorted(present, codes[targets[some]])
         place = np.minimum(place, len(present) - 1)
@@ -640,14 +644,6 @@ def margin_scores(
         chosen = np.take_along_axis(logs, place[:, None, None], axis=2)[:, :, 0]
         scores[some] = np.where(seen[:, None], chosen, 0.0)
     return scores
-
-
-def _log_curve(curve: Any, margins: FloatArray) -> FloatArray:
-    """Log-probabilities of the labels that a curve has learned, exact where one is certain."""
-    decisions = curve.decision_function(margins)
-    if decisions.ndim == 1:
-        decisions = np.column_stack([np.zeros(len(decisions)), decisions])
-    return np.asarray(log_softmax(decisions, axis=1))
 
 
 def gaussian_scores(y: FloatArray, known: Array, own: Array, targets: Array) -> FloatArray:
