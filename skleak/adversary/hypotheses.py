@@ -94,19 +94,13 @@ def release_consistency(
     far = stats.chi2.sf((np.maximum(nearest - error, 0.0) / scale) ** 2, p)
     near, freedom = np.ones(len(released)), p - min(n_values - 1, p)
     if freedom:
-        apart = _largest_part_beside(released, hypotheses)
+        apart = np.zeros(len(released))
+        for own in evenly(hypotheses, _N_RECORDS):  # what no difference of them explains
+            axes = np.linalg.svd(own[1:] - own[0], full_matrices=False)[2]
+            gap = released - own[0]
+            apart = np.maximum(apart, np.linalg.norm(gap - gap @ axes.T @ axes, axis=1))
         near = stats.chi2.cdf(((apart + error) / scale) ** 2, freedom)
     return Consistency(nearest / scale, np.where(noisy, far, 1.0), np.where(noisy, near, 1.0))
-
-
-def _largest_part_beside(released: FloatArray, hypotheses: FloatArray) -> FloatArray:
-    """Largest length, over a few records, of what no difference of their hypotheses explains."""
-    largest = np.zeros(len(released))
-    for own in evenly(hypotheses, _N_RECORDS):
-        axes = np.linalg.svd(own[1:] - own[0], full_matrices=False)[2]
-        gap = released - own[0]
-        largest = np.maximum(largest, np.linalg.norm(gap - gap @ axes.T @ axes, axis=1))
-    return largest
 
 
 @contextmanager

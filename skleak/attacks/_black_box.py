@@ -209,14 +209,12 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         super()._learn_prior(replace(everyone, y=None))
 
     def _read(self, released: Any, noise_scale: Any, each: int | None) -> tuple[Any, int, bool]:
-        if each is not None:
-            shell = self._shell()
-            releases = read_releases(released, shell.n_parameters, each=each)
-            return (shell, releases.parameters), len(releases.parameters), False
-        models, single = given_releases(released)
+        models, single = (None, False) if each is not None else given_releases(released)
         if models is None:
             shell = self._shell()
-            parameters = read_releases(released, shell.n_parameters).parameters
+            parameters = read_releases(released, shell.n_parameters, each=each).parameters
+            if each is not None:
+                return (shell, parameters), len(parameters), False
             models = list(shell.models_with(parameters))
         return models, len(models), single
 
@@ -261,9 +259,21 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         """Scores (n_releases, n_rows, n_values) of encoded queries, each under its own release."""
         shell, parameters = releases
         check_applicable(self.criterion, shell.model, self._y, self.numeric_)
-        asked, p = self._units.rows, parameters.shape[2]
-        pairs = np.repeat(parameters[rows], self._units.sizes, axis=1).reshape(-1, p)
-        answers = self._answers_each(shell, pairs, queries)
+        own, codes, asked = below(*queries), self._codes(shell.model), self._units.rows
+        pairs = np.repeat(parameters[rows], self._units.sizes, axis=1)
+        pairs = pairs.reshape(-1, pairs.shape[2])
+        # Each model is asked about its own row under all candidates.
+        which = np.arange(len(pairs))[:, None] % len(asked)
+        places = which + np.arange(own.shape[0] // len(self._rows)) * len(self._rows)
+        records = np.broadcast_to(asked[which], places.shape)
+        seen = None if self.criterion == "gradient" else shell.rows_for(own, places, pairs)
+        if seen is not None:
+            answers = self._answers(*seen, records.ravel(), codes)
+            answers = answers.reshape(*places.shape, *answers.shape[1:])
+        else:
+            each = zip(shell.models_with(pairs), places, records, strict=True)
+            found = [self._answers(m, take_rows(own, at), i, codes) for m, at, i in each]
+            answers = np.stack(found)
         judges: Iterable[tuple[Any, Any]] = ((model, None) for model in shell.models_with(pairs))
         if self._compares(shell.model):
             judges = shell.models_on(self._of_judges(self._encoded[0]), pairs)
@@ -272,19 +282,6 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
             for g, (judge, table) in enumerate(judges)
         ]
         return np.reshape(scores, (-1, len(asked), answers.shape[1]))
-
-    def _answers_each(self, shell: Shell, pairs: FloatArray, queries: Sequence[Any]) -> Array:
-        """Ask each model about its own row under all candidates; shape (n, n_values, ...)."""
-        own, codes, asked = below(*queries), self._codes(shell.model), self._units.rows
-        which = np.arange(len(pairs))[:, None] % len(asked)
-        places = which + np.arange(own.shape[0] // len(self._rows)) * len(self._rows)
-        records = np.broadcast_to(asked[which], places.shape)
-        seen = None if self.criterion == "gradient" else shell.rows_for(own, places, pairs)
-        if seen is not None:
-            answers = self._answers(*seen, records.ravel(), codes)
-            return answers.reshape(*places.shape, *answers.shape[1:])
-        asked_of = zip(shell.models_with(pairs), places, records, strict=True)
-        return np.stack([self._answers(m, take_rows(own, at), i, codes) for m, at, i in asked_of])
 
     def _about(self, targets: IntArray) -> Self:
         one, units = super()._about(targets), self._units
@@ -635,7 +632,11 @@ def margin_scores(
         curve = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         curve.fit(known[train], codes[train])
         margins = own[some].reshape(-1, own.shape[2])
-        logs = _log_curve(curve, margins).reshape(len(some), own.shape[1], -1)
+        decisions = curve.decision_function(margins)
+        if decisions.ndim == 1:
+            decisions = np.column_stack([np.zeros(len(decisions)), decisions])
+        # Exact where a label is certain.
+        logs = log_softmax(decisions, axis=1).reshape(len(some), own.shape[1], -1)
         # A label that only the target's own fold has is as likely under every candidate.
         place = np.searchsorted(present, codes[targets[some]])
         place = np.minimum(place, len(present) - 1)
@@ -643,14 +644,6 @@ def margin_scores(
         chosen = np.take_along_axis(logs, place[:, None, None], axis=2)[:, :, 0]
         scores[some] = np.where(seen[:, None], chosen, 0.0)
     return scores
-
-
-def _log_curve(curve: Any, margins: FloatArray) -> FloatArray:
-    """Log-probabilities of the labels that a curve has learned, exact where one is certain."""
-    decisions = curve.decision_function(margins)
-    if decisions.ndim == 1:
-        decisions = np.column_stack([np.zeros(len(decisions)), decisions])
-    return np.asarray(log_softmax(decisions, axis=1))
 
 
 def gaussian_scores(y: FloatArray, known: Array, own: Array, targets: Array) -> FloatArray:

@@ -67,15 +67,6 @@ def objective_of(
     return objective
 
 
-def weights_of(objective: Objective, targets: IntArray) -> FloatArray:
-    """Weights of some records, of shape (n_targets,); NaN for those that are not in the fit.
-
-    Their gradients leave no trace, and nothing that is derived from one is known.
-    """
-    weights = objective.weights[targets]
-    return np.where(weights > 0.0, weights, np.nan)
-
-
 @dataclass(frozen=True)
 class MissingGradient:
     """The gradient that is missing at a release, for every target."""
@@ -115,7 +106,8 @@ class MissingGradient:
             return product.T + objective.total * penalty * v
 
         x = augment(dense_table(take_rows(objective.X, targets)), objective.fit_intercept)
-        weight = weights_of(objective, targets)[:, None]
+        # Records that are not in the fit leave no trace, and nothing is known of their gradients.
+        weight = np.where(weights > 0.0, weights, np.nan)[targets, None]
         residuals = weights[:, None] * loss.residual(a, objective.y[:, None])
         # What all others leave over: the sum of all gradients less the target's own.
         gradient = loss.residual(a[own], y)[:, None] * x - sums(residuals, releases) / weight

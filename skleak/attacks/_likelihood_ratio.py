@@ -32,7 +32,7 @@ from skleak.influence.state import alone_in_class
 from skleak.utils._geometry import pair_success, true_positives
 from skleak.utils._records import Persons
 from skleak.utils._sklearn_compat import Interval, StrOptions
-from skleak.utils._typing import Array, FloatArray, IntArray
+from skleak.utils._typing import FloatArray, IntArray
 
 
 @dataclass(eq=False, repr=False)
@@ -162,9 +162,39 @@ class LikelihoodRatioMembership(ShadowAttack):
         y, weights = as_column(candidates.y, table), candidates.weights
         self.method_, self.records_ = "exact", persons.first
         model = PublicModel.of(self.estimator, table, y, weights=weights)
-        self._test = test = _with_and_without(model, table, y, persons, weights)
+        obstacle = removal_obstacle(model.template, y)
+        if obstacle:
+            raise AttackNotApplicableError(
+                f"There is no exact test on the parameters of {type(model.template).__name__}: "
+                f"{obstacle}. Pass a private estimator of skleak.linear_model, or a pipeline that "
+                "ends in one, with `reweighting=None` and at most two classes (one against the "
+                "others); or use method='online', which trains shadow models."
+            )
+        fitted = clone(model.template).fit(model.transform(table), y, sample_weight=weights)
+        state = fitted._confidential_state()
+        own, targets = state.factor.coefficients, persons.first
+        steps = removal_steps(state.objective, own, persons)
+        lost = targets[np.isnan(steps).any(axis=1)]
+        if len(lost):
+            some = ", ".join(map(str, lost[:5].tolist())) + (", ..." if len(lost) > 5 else "")
+            raise AttackNotApplicableError(
+                f"Without some record ({len(lost)} of them: {some}) no unique minimizer of the "
+                "training objective could be reached: what would have been released then is not "
+                "defined. Pass an estimator with a larger `alpha`, or leave these records out of "
+                "`records`."
+            )
+        alone = np.flatnonzero(alone_in_class(state, persons))
+        if len(alone):
+            raise AttackNotApplicableError(
+                f"{len(alone)} of the `records`, the first at position {int(targets[alone[0]])}, "
+                "are the only ones of their class, and the classes are read off the labels: a "
+                "release tells of them without a test. Pass `classes`, or leave them out of "
+                "`records`."
+            )
+        # Parameters without noise, and how far they move without each target.
+        self._test = test = PairTest(own, steps, np.ones(len(steps), dtype=bool))
         self._kind = ReleaseKind.of(model, table, y)
-        pair = test.own + test.steps, np.broadcast_to(test.own, test.steps.shape)
+        pair = own + steps, np.broadcast_to(own, steps.shape)
         self.encodings_, self.distances_ = np.stack(pair, axis=1), test.distances
         self.noise_scale_ = model.noise_scale
         self._finish()
@@ -357,44 +387,6 @@ class LikelihoodRatioMembership(ShadowAttack):
         gap = self._separations(noise_scale, "true_positive_rate")
         rate = check_rate(false_positive_rate)
         return true_positives(gap[:, None] if rate.ndim else gap, rate)
-
-
-def _with_and_without(
-    model: PublicModel, table: Any, y: Array, persons: Persons, sample_weight: FloatArray | None
-) -> PairTest:
-    """Parameters without noise, and how far they move without each target.
-
-    Shapes: ``table`` (n, n_columns); ``y``, ``sample_weight`` (n,).
-    """
-    obstacle = removal_obstacle(model.template, y)
-    if obstacle:
-        raise AttackNotApplicableError(
-            f"There is no exact test on the parameters of {type(model.template).__name__}: "
-            f"{obstacle}. Pass a private estimator of skleak.linear_model, or a pipeline that ends "
-            "in one, with `reweighting=None` and at most two classes (one against the others); or "
-            "use method='online', which trains shadow models."
-        )
-    fitted = clone(model.template).fit(model.transform(table), y, sample_weight=sample_weight)
-    state = fitted._confidential_state()
-    own, targets = state.factor.coefficients, persons.first
-    steps = removal_steps(state.objective, own, persons)
-    lost = targets[np.isnan(steps).any(axis=1)]
-    if len(lost):
-        some = ", ".join(map(str, lost[:5].tolist())) + (", ..." if len(lost) > 5 else "")
-        raise AttackNotApplicableError(
-            f"Without some record ({len(lost)} of them: {some}) no unique minimizer of the "
-            "training objective could be reached: what would have been released then is not "
-            "defined. Pass an estimator with a larger `alpha`, or leave these records out of "
-            "`records`."
-        )
-    alone = np.flatnonzero(alone_in_class(state, persons))
-    if len(alone):
-        raise AttackNotApplicableError(
-            f"{len(alone)} of the `records`, the first at position {int(targets[alone[0]])}, are "
-            "the only ones of their class, and the classes are read off the labels: a release "
-            "tells of them without a test. Pass `classes`, or leave them out of `records`."
-        )
-    return PairTest(own, steps, np.ones(len(steps), dtype=bool))
 
 
 @dataclass(eq=False, repr=False)

@@ -392,18 +392,17 @@ class MembershipInference(MembershipAttack):
         """
         check_is_fitted(self, "n_candidates_")
         models, single = released_models(released)
-        thresholds = np.array([self._threshold(model) for model in models])
-        return float(thresholds[0]) if single else thresholds
-
-    def _threshold(self, model: Any) -> float:
         if self.threshold != "calibrated":
-            return float(self.threshold)
-        if self._reference is None:
+            thresholds = np.full(len(models), float(self.threshold))
+        elif self._reference is None:
             raise ValueError(
                 "A calibrated threshold needs records that the model was not trained on. Pass "
                 "`fit(X, y, X_reference, y_reference)`, or a float as `threshold`."
             )
-        return calibrated_threshold(self._scores(model, self._reference), self.prior)
+        else:
+            scores = [self._scores(model, self._reference) for model in models]
+            thresholds = np.array([calibrated_threshold(each, self.prior) for each in scores])
+        return float(thresholds[0]) if single else thresholds
 
     def _compared(self, released: Any) -> tuple[FloatArray, FloatArray, bool]:
         thresholds = self.decision_threshold(released)

@@ -146,7 +146,7 @@ def test_errors(make_table, make_pipe):
         ]:
             with pytest.raises(ValueError, match=message):
                 attack.predict_each(released)
-    for noise, message in [(-1.0, "not negative"), ([1.0, 2.0], "each of the 3 releases")]:
+    for noise, message in [(-1.0, "at least 0 and finite"), ([1.0, 2.0], "each of the 3 releases")]:
         with pytest.raises(ValueError, match=message):
             white.predict_each(np.zeros((3, 2, 8)), noise)
     calibrated = make_pipe(PrivateLinearRegression(MaxLeakage(1.0)))
