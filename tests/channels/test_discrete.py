@@ -194,7 +194,7 @@ def test_samples_of_randomized_response(rng):
         (
             lambda: DiscreteChannel([[np.nan, 0.5], [0.5, 0.5]]),
             ValueError,
-            "`table` must be finite",
+            "`table` must not hold NaN",
         ),
         (
             lambda: DiscreteChannel(np.eye(2)).log_likelihood(2),

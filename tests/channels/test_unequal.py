@@ -336,7 +336,7 @@ def test_a_value_without_prior(rng):
         (np.zeros((2, 2)), np.zeros((2, 2, 2)), "positive definite"),
         (np.zeros((2, 2)), np.array([np.eye(2), -np.eye(2)]), "positive definite"),
         (np.zeros((2, 2)), np.array([np.eye(2), [[1.0, 0.5], [0.0, 1.0]]]), "symmetric"),
-        (np.full((2, 2), np.nan), np.array([np.eye(2)] * 2), "finite"),
+        (np.full((2, 2), np.nan), np.array([np.eye(2)] * 2), "must not hold NaN"),
         (np.zeros((2, 2)), np.full((2, 2, 2), np.inf), "finite"),
     ],
 )
@@ -347,7 +347,7 @@ def test_bad_input(means, covariances, message):
 
 def test_bad_calls():
     channel = UnequalGaussianChannel(np.zeros((2, 2)), [np.eye(2), 2.0 * np.eye(2)])
-    with pytest.raises(TypeError, match="real numbers"):
+    with pytest.raises(TypeError, match="an array of numbers"):
         UnequalGaussianChannel([["a"], ["b"]], np.ones((2, 1, 1)))
     with pytest.raises(ValueError, match="tolerance"):
         UnequalGaussianChannel(np.zeros((2, 1)), np.ones((2, 1, 1)), tolerance=0)
