@@ -152,14 +152,12 @@ def check_prior(prior: npt.ArrayLike | None, n_values: int) -> FloatArray:
     """
     if is_uniform(prior):
         return np.full(check_count(prior, n_values), 1.0 / n_values)
-    array = check_numbers("prior", prior, finite=True)
+    array = check_real("prior", prior, finite=True)
     if array.ndim not in (1, 2) or array.shape[-1] != n_values or array.size == 0:
         raise ValueError(
             f"`prior` must have shape ({n_values},) or (n, {n_values}), one probability for each "
             f"value of the secret; got shape {array.shape}."
         )
-    if array.min() < 0:
-        raise ValueError(f"`prior` must not be negative; got an entry of {array.min():.4g}.")
     total = array.sum(axis=-1, keepdims=True)
     worst = float(total.flat[np.abs(total - 1).argmax()])
     if abs(worst - 1) > SUM_TOLERANCE:

@@ -291,11 +291,7 @@ RECORDS = GaussianChannel(np.ones((4, 3, 2)) * np.arange(3.0)[:, None], 1.0)
         (lambda: GaussianChannel(np.empty((2, 0)), 1.0), ValueError, "M >= 2; got shape"),
         (lambda: GaussianChannel([0.0, 1.0], 1.0), ValueError, "`encodings` must have shape"),
         (lambda: GaussianChannel([[0.0], [np.inf]], 1.0), ValueError, "`encodings` must be finite"),
-        (
-            lambda: GaussianChannel([["a"], ["b"]], 1.0),
-            TypeError,
-            "must be a number or an array of numbers",
-        ),
+        (lambda: GaussianChannel([["a"], ["b"]], 1.0), TypeError, "an array of numbers"),
         (
             lambda: GaussianChannel(np.eye(2), 0.0),
             ValueError,
@@ -308,14 +304,10 @@ RECORDS = GaussianChannel(np.ones((4, 3, 2)) * np.arange(3.0)[:, None], 1.0)
         (lambda: GaussianChannel(np.eye(2), 1e-300), ValueError, "within 1e150 noise scales"),
         (lambda: GaussianChannel(np.eye(2), 1.0, tolerance=0.0), ValueError, "`tolerance`"),
         (lambda: CHANNEL.bayes_success([0.5, 0.43, 0.0]), ValueError, r"sum to 1; got 0\.93"),
-        (lambda: CHANNEL.bayes_success([1.1, -0.1, 0.0]), ValueError, "not be negative"),
+        (lambda: CHANNEL.bayes_success([1.1, -0.1, 0.0]), ValueError, "`prior` must be at least 0"),
         (lambda: CHANNEL.bayes_success([0.5, 0.5]), ValueError, r"shape \(3,\) or \(n, 3\)"),
         (lambda: CHANNEL.bayes_success(np.ones((2, 2, 3)) / 3), ValueError, r"or \(n, 3\)"),
-        (
-            lambda: CHANNEL.bayes_success([np.nan, 1.0, 0.0]),
-            ValueError,
-            "`prior` must not hold NaN",
-        ),
+        (lambda: CHANNEL.bayes_success([np.nan, 1.0, 0.0]), ValueError, "and finite; got nan"),
         (lambda: CHANNEL.bayes_success(4), ValueError, "must equal the channel's 3; got 4"),
         (lambda: CHANNEL.bayes_success(["a", "b", "c"]), TypeError, "`prior` must be a number"),
         (

@@ -359,7 +359,7 @@ def test_a_value_without_prior(rng):
         (np.zeros((2, 2)), np.zeros((2, 2, 2)), "positive definite"),
         (np.zeros((2, 2)), np.array([np.eye(2), -np.eye(2)]), "positive definite"),
         (np.zeros((2, 2)), np.array([np.eye(2), [[1.0, 0.5], [0.0, 1.0]]]), "symmetric"),
-        (np.full((2, 2), np.nan), np.array([np.eye(2)] * 2), "finite"),
+        (np.full((2, 2), np.nan), np.array([np.eye(2)] * 2), "must not hold NaN"),
         (np.zeros((2, 2)), np.full((2, 2, 2), np.inf), "finite"),
     ],
 )

@@ -235,7 +235,7 @@ class TestArguments:
             observe_gradients(gradients, known[0], 0, path[:, :4], 1.0)
         with pytest.raises(ValueError, match="`sampling_rate` must lie in"):
             observe_gradients(gradients, known[0], 0, path, 1.0, sampling_rate=0.0)
-        with pytest.raises(ValueError, match="`record` must be finite"):
+        with pytest.raises(ValueError, match="`record` must not hold NaN"):
             observe_gradients(gradients, [np.nan] * D, 0, path, 1.0)
         with pytest.raises(ValueError, match="must have the same shape"):
             GradientObservation(path, path[:2])
