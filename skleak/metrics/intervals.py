@@ -251,18 +251,22 @@ def check_counts(successes: npt.ArrayLike, trials: npt.ArrayLike) -> tuple[Float
     return k, n
 
 
-def check_outcomes(outcomes: npt.ArrayLike) -> FloatArray:
-    """Return a table of games, (n_releases, n_records): 0 and 1, NaN where none was played."""
-    table = check_numbers("outcomes", outcomes, missing=True, empty=False)
-    if table.ndim != 2:
+def check_outcomes(outcomes: npt.ArrayLike, *, missing: bool = True) -> FloatArray:
+    """Return a table of games, (n_releases, n_records): 0 and 1, NaN where none was played.
+
+    Without missing ones there may be several tables, (..., n_releases, n_records).
+    """
+    table = check_numbers("outcomes", outcomes, missing=missing, empty=False)
+    if table.ndim < 2 or (missing and table.ndim > 2):
         raise ValueError(
-            f"`outcomes` must have shape (n_releases, n_records); got shape {table.shape}."
+            f"`outcomes` must have shape (n_releases, n_records); got shape {table.shape}. Pass "
+            "`outcomes[:, None]` for a single record."
         )
     wrong = ~np.isnan(table) & (table != 0.0) & (table != 1.0)
     if np.any(wrong):
         raise ValueError(
-            f"`outcomes` must hold 0, 1 and NaN only; got {table[wrong].flat[0]:g}. Pass "
-            "`guesses == secrets`."
+            f"`outcomes` must hold {'0, 1 and NaN' if missing else '0 and 1'} only; got "
+            f"{table[wrong].flat[0]:g}. Pass `guesses == secrets`."
         )
     return table
 
@@ -376,18 +380,7 @@ def clustered_interval(
     (0.8, 0.444, 0.975)
     """
     level = check_level(confidence_level)
-    table = check_numbers("outcomes", outcomes, empty=False)
-    if table.ndim < 2:
-        raise ValueError(
-            "`outcomes` must have shape (n_releases, n_records); got shape "
-            f"{table.shape}. Pass `outcomes[:, None]` for a single record."
-        )
-    wrong = (table != 0.0) & (table != 1.0)
-    if np.any(wrong):
-        raise ValueError(
-            f"`outcomes` must hold 0 and 1 only; got {table[wrong].flat[0]:g}. "
-            "Pass `guesses == secrets`."
-        )
+    table = check_outcomes(outcomes, missing=False)
     return _bounded_interval(table.mean(axis=-1), level, method)
 
 

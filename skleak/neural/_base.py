@@ -349,8 +349,7 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
             if totals is not None:
                 part = "norm" if "norm" in totals.sums and not name else "trace"
                 unknowns = totals.n_unknowns if name else 1
-                both = _root(totals.sums[part] / unknowns, totals.errors[part] / unknowns)
-                loss, error = (_spread(values, totals.records, n) for values in both)
+                loss, error = totals.losses(part, n, unknowns)
             setattr(self, f"{name}fisher_information_loss_", loss)
             setattr(self, f"{name}fisher_information_loss_error_", error)
         self.leakage_scope_ = None if totals is None else totals.scope
@@ -395,11 +394,10 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
         rows = np.arange(n) if records is None else check_integers("records", records, n)
         totals = self._known_totals()
         if norm == "trace":
-            trace = totals.sums["trace"]
+            part, factor = "trace", 1.0
             if amplification == "printed":
-                factor = self._plan.mechanism.printed_factor(self._plan.delta)
-                trace = factor * totals.sums["plain"]
-            return _spread(np.sqrt(trace / totals.n_unknowns), totals.records, n)[rows]
+                part, factor = "plain", self._plan.mechanism.printed_factor(self._plan.delta)
+            return np.sqrt(factor) * totals.losses(part, n, totals.n_unknowns)[0][rows]
         if amplification == "printed":
             raise ValueError(
                 "The printed factor is kept for traces: pass `norm='trace'` with "
@@ -569,17 +567,3 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
         """Drop what is confidential: a pickle travels."""
         kept: dict[str, Any] = super().__getstate__()
         return {name: held for name, held in kept.items() if not name.startswith(_CONFIDENTIAL)}
-
-
-def _root(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Square roots, and their standard errors to first order; shapes (k,)."""
-    loss = np.sqrt(values)
-    slope = np.divide(0.5, loss, out=np.zeros_like(loss), where=loss > 0.0)
-    return loss, np.where(loss > 0.0, slope * errors, np.sqrt(errors))
-
-
-def _spread(values: FloatArray, records: Any, n: int) -> FloatArray:
-    """Values of some records among all, NaN for the others, (n,)."""
-    table = np.full(n, np.nan)
-    table[records] = values
-    return table

@@ -208,6 +208,17 @@ class Totals:
         """Say what the numbers are about."""
         return "this run only" if self.n_runs == 1 else f"mean of {self.n_runs} runs"
 
+    def losses(self, part: str, n: int, unknowns: int = 1) -> tuple[FloatArray, FloatArray]:
+        """Square roots of a part over so many unknowns, and their standard errors, (n,) each.
+
+        To first order; NaN for those of the n records that were not followed.
+        """
+        loss, error = np.sqrt(self.sums[part] / unknowns), self.errors[part] / unknowns
+        slope = np.divide(0.5, loss, out=np.zeros_like(loss), where=loss > 0.0)
+        found = np.full((2, n), np.nan)
+        found[:, self.records] = loss, np.where(loss > 0.0, slope * error, np.sqrt(error))
+        return found[0], found[1]
+
 
 def mean_totals(runs: Sequence[Totals]) -> Totals:
     """Average independent runs, with standard errors from their differences."""

@@ -5,7 +5,9 @@ which rows of pixels go as the fetchers of `skleak.datasets` give them. Importin
 imports no torch; building a network needs the extra ``torch``.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 from skleak.utils._arguments import import_optional
@@ -20,7 +22,6 @@ __all__ = [
 
 # The networks of [DRA22] appendix C, tables 1 and 2: tanh and average pooling throughout.
 MNIST_SHAPE, CIFAR10_SHAPE = (1, 28, 28), (3, 32, 32)
-_SMALLEST_MNIST, _SMALLEST_CIFAR10 = 11, 8
 
 
 def dra22_mnist(n_classes: int = 10, *, image_shape: tuple[int, int, int] = MNIST_SHAPE) -> Any:
@@ -64,23 +65,8 @@ def dra22_mnist(n_classes: int = 10, *, image_shape: tuple[int, int, int] = MNIS
     >>> sum(weights.numel() for weights in dra22_mnist().parameters())
     30762
     """
-    nn = _load_torch().nn
-    channels, *sides = _check_shape(image_shape, _SMALLEST_MNIST)
-    # After both convolutions and poolings: 28 gives 14, 13, 6, 5.
-    rows, columns = (((side + 1) // 2 - 2) // 2 - 1 for side in sides)
-    return nn.Sequential(
-        nn.Unflatten(1, (channels, *sides)),
-        nn.Conv2d(channels, 16, 3, stride=2, padding=1),
-        nn.Tanh(),
-        nn.AvgPool2d(2, stride=1),
-        nn.Conv2d(16, 32, 3, stride=2),
-        nn.Tanh(),
-        nn.AvgPool2d(2, stride=1),
-        nn.Flatten(),
-        nn.Linear(32 * rows * columns, 32),
-        nn.Tanh(),
-        nn.Linear(32, n_classes),
-    )
+    layers = ((16, 3, 2, 1), (2, 1), (32, 3, 2, 0), (2, 1))
+    return _network(_check_shape(image_shape, 11), layers, (32, n_classes))
 
 
 def dra22_cifar10(n_classes: int = 10, *, image_shape: tuple[int, int, int] = CIFAR10_SHAPE) -> Any:
@@ -122,25 +108,8 @@ def dra22_cifar10(n_classes: int = 10, *, image_shape: tuple[int, int, int] = CI
     >>> sum(weights.numel() for weights in dra22_cifar10().parameters())
     550570
     """
-    nn = _load_torch().nn
-    channels, *sides = _check_shape(image_shape, _SMALLEST_CIFAR10)
-    layers = [nn.Unflatten(1, (channels, *sides))]
-    for width in (32, 64, 128):
-        for inputs in (channels, width):
-            layers += [nn.Conv2d(inputs, width, 3, padding=1), nn.Tanh()]
-        layers.append(nn.AvgPool2d(2))
-        channels = width
-    rows, columns = (side // 8 for side in sides)
-    layers += [nn.Flatten(), nn.Linear(channels * rows * columns, 128), nn.Tanh()]
-    return nn.Sequential(*layers, nn.Linear(128, n_classes))
-
-
-# The networks of [BIL23] section 4: images at least so many pixels a side.
-_SMALLEST_BIL23 = 4
-# Filters, side of the kernel and step of the four convolutions; all with a border of 2 pixels.
-_CONVOLUTIONS = ((16, 7, 1), (32, 6, 2), (64, 5, 1), (64, 5, 2))
-_DENSE = (64, 32)
-_WRITERS_DENSE = (32, 16, 16)
+    layers = [layer for width in (32, 64, 128) for layer in ((width, 3, 1, 1),) * 2 + ((2, 2),)]
+    return _network(_check_shape(image_shape, 8), layers, (128, n_classes))
 
 
 def bil23_convnet(
@@ -191,17 +160,9 @@ def bil23_convnet(
     >>> bil23_convnet(image_shape=(3, 32, 32))(torch.zeros(2, 3072)).shape
     torch.Size([2, 10])
     """
-    nn = _load_torch().nn
-    channels, *sides = _check_shape(image_shape, _SMALLEST_BIL23)
-    layers = [nn.Unflatten(1, (channels, *sides))]
-    for width, kernel, step in _CONVOLUTIONS:
-        layers += [nn.Conv2d(channels, width, kernel, step, padding=2)]
-        layers += [nn.BatchNorm2d(width)] if batch_norm else []
-        layers += [nn.ReLU()]
-        channels, sides = width, [(side + 4 - kernel) // step + 1 for side in sides]
-    rows, columns = sides
-    layers += [nn.Flatten(), *_dense(nn, (channels * rows * columns, *_DENSE), batch_norm)]
-    return nn.Sequential(*layers, nn.Linear(_DENSE[-1], n_classes))
+    layers = ((16, 7, 1, 2), (32, 6, 2, 2), (64, 5, 1, 2), (64, 5, 2, 2))
+    shape, dense = _check_shape(image_shape, 4), (64, 32, n_classes)
+    return _network(shape, layers, dense, "ReLU", batch_norm=batch_norm)
 
 
 def bil23_writers(n_inputs: int, n_classes: int = 10, *, batch_norm: bool = False) -> Any:
@@ -239,19 +200,45 @@ def bil23_writers(n_inputs: int, n_classes: int = 10, *, batch_norm: bool = Fals
     >>> bil23_writers(110)(torch.zeros(2, 110)).shape
     torch.Size([2, 10])
     """
+    dense = (32, 16, 16, n_classes)
+    return _network((n_inputs,), (), dense, "ReLU", batch_norm=batch_norm)
+
+
+def _network(
+    shape: tuple[int, ...],
+    layers: Sequence[tuple[int, ...]],
+    dense: Sequence[int],
+    activation: str = "Tanh",
+    *,
+    batch_norm: bool = False,
+) -> Any:
+    """Build a network of rows of so many entries, or of rows of pixels of a shape.
+
+    ``layers`` are convolutions (filters, side of the kernel, stride, border) or averages (side,
+    stride), ``dense`` the widths of the layers after them, of which the last is linear.
+    """
     nn = _load_torch().nn
-    layers = _dense(nn, (n_inputs, *_WRITERS_DENSE), batch_norm)
-    return nn.Sequential(*layers, nn.Linear(_WRITERS_DENSE[-1], n_classes))
+    channels, *sides = shape
+    built = [nn.Unflatten(1, shape)] if sides else []
 
+    def activated(layer: Any, norm: Any, width: int) -> list[Any]:
+        return [layer, *([norm(width)] if batch_norm else []), getattr(nn, activation)()]
 
-def _dense(nn: Any, widths: tuple[int, ...], batch_norm: bool) -> list[Any]:
-    """Linear layers from each width to the next, with ReLU."""
-    layers = []
-    for inputs, width in pairwise(widths):
-        layers += [nn.Linear(inputs, width)]
-        layers += [nn.BatchNorm1d(width)] if batch_norm else []
-        layers += [nn.ReLU()]
-    return layers
+    for layer in layers:
+        *filters, side, stride, border = layer if len(layer) == 4 else (*layer, 0)
+        if filters:
+            convolution = nn.Conv2d(channels, filters[0], side, stride, border)
+            built += activated(convolution, nn.BatchNorm2d, filters[0])
+        else:
+            built.append(nn.AvgPool2d(side, stride))
+        channels = filters[0] if filters else channels
+        sides = [(length + 2 * border - side) // stride + 1 for length in sides]
+    if sides:
+        built.append(nn.Flatten())
+    widths = (channels * prod(sides), *dense)
+    for inputs, width in pairwise(widths[:-1]):
+        built += activated(nn.Linear(inputs, width), nn.BatchNorm1d, width)
+    return nn.Sequential(*built, nn.Linear(*widths[-2:]))
 
 
 def squared_probability_loss(outputs: Any, target: Any) -> Any:

@@ -509,7 +509,15 @@ class Plan:
         mechanism = StepMechanism(float(noise), clipping, sampling, rate)
         if estimator.epsilon_budget is not None:
             budget = float(estimator.epsilon_budget)
-            n_steps = _within_budget(budget, mechanism, n_steps, delta)
+            sigma = mechanism.noise_multiplier
+            paid = sigma > 0.0 and affordable_steps(budget, mechanism.guarantee(n_steps, delta))
+            if not paid:
+                raise ValueError(
+                    f"`epsilon_budget={budget:g}` does not pay for a single step at "
+                    f"`noise_multiplier={sigma:g}`, `sampling_rate={rate:g}` and "
+                    f"`delta={delta:g}`. Raise the noise or the budget, or lower the rate."
+                )
+            n_steps = int(paid)
         public = frozenset(
             [estimator.public] if isinstance(estimator.public, str) else estimator.public
         )
@@ -620,17 +628,3 @@ class Plan:
             n_steps=guarantee.n_steps,
             relative_step=2.0**-self.grid.log2_scale,
         )
-
-
-def _within_budget(budget: float, mechanism: StepMechanism, n_steps: int, delta: float) -> int:
-    steps = 0
-    if mechanism.noise_multiplier > 0.0:
-        steps = affordable_steps(budget, mechanism.guarantee(n_steps, delta))
-    if steps == 0:
-        raise ValueError(
-            f"`epsilon_budget={budget:g}` does not pay for a single step at "
-            f"`noise_multiplier={mechanism.noise_multiplier:g}`, `sampling_rate="
-            f"{mechanism.sampling_rate:g}` and `delta={delta:g}`. Raise the noise or the budget, "
-            "or lower the rate."
-        )
-    return steps

@@ -19,6 +19,7 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
 from skleak.bounds import gdp_advantage, renyi_fano_advantage
 from skleak.bounds.priors import advantage_to_success, success_to_advantage
@@ -216,5 +217,4 @@ def posterior_of_one_step(
 
 def top_posterior(log_likelihood: FloatArray) -> FloatArray:
     """Largest posterior probability under a uniform prior. Shapes: (..., M), returns (...)."""
-    highest = log_likelihood.max(axis=-1, keepdims=True)
-    return np.asarray(1.0 / np.exp(log_likelihood - highest).sum(axis=-1))
+    return np.asarray(softmax(log_likelihood, axis=-1).max(axis=-1))

@@ -3,6 +3,7 @@
 Parameters of a game, and their gradients, are vectors (p,); those of n games have a leading axis.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -256,19 +257,12 @@ class KnownStep:
 
     def gradients(self, tokens: Tensor) -> Tensor:
         """Gradients of the games whose secrets are these tokens (n,)."""
-        with plain_attention():
-            mapped = vmap(self.sequence.gradient, in_dims=(self.axis, 0))
-            gradients: Tensor = mapped(self.parameters, tokens)
-        return gradients
+        return self._mapped(self.sequence.gradient, tokens)
 
     @cached_property
     def common(self) -> Tensor:
         """Return what the gradients of all candidates share."""
-        gradient = self.sequence.common_gradient
-        with plain_attention():
-            mapped = gradient if self.axis is None else vmap(gradient)
-            common: Tensor = mapped(self.parameters)
-        return common
+        return self._mapped(self.sequence.common_gradient)
 
     @cached_property
     def candidates(self) -> list[CandidateGradients]:
@@ -308,9 +302,7 @@ class KnownStep:
 
     def products(self, released: Tensor) -> FloatArray:
         """Inner products of released gradients with those of all candidates, (n, M)."""
-        with plain_attention():
-            mapped = vmap(self.sequence.logit_products, in_dims=(self.axis, 0))
-            moved = numbers(mapped(self.parameters, released))
+        moved = numbers(self._mapped(self.sequence.logit_products, released))
         return numbers(vecdot(released, self.common))[:, np.newaxis] - moved
 
     def log_likelihood(self, released: Tensor, clipping: Clipping) -> FloatArray:
@@ -322,9 +314,15 @@ class KnownStep:
     @cached_property
     def log_probabilities(self) -> FloatArray:
         """Of the candidates under the models, (M,) or (n, M)."""
-        read = self.sequence.log_probabilities
-        with torch.no_grad(), plain_attention():
-            return numbers((read if self.axis is None else vmap(read))(self.parameters))
+        with torch.no_grad():
+            return numbers(self._mapped(self.sequence.log_probabilities))
+
+    def _mapped(self, function: Callable[..., Tensor], *own: Tensor) -> Tensor:
+        """Map a function of the parameters of a game, and of what each has of its own."""
+        if own or self.axis is not None:
+            function = vmap(function, in_dims=(self.axis, *[0] * len(own)))
+        with plain_attention():
+            return function(self.parameters, *own)
 
 
 def check_structure(start: KnownStep, rng: np.random.Generator) -> None:
