@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from skleak.losses import SoftmaxLoss
-from skleak.solvers._objective import CurvatureSums, Objective
+from skleak.solvers._objective import CurvatureSums, MemorySums, Objective
 from skleak.utils._blocks import Blocks, add
 from skleak.utils._linalg import ScaledCholesky, augment, is_constant, transpose_product
 from skleak.utils._typing import Array, Data, FloatArray, IntArray
@@ -135,6 +135,7 @@ class MultinomialObjective(Objective):
         axes, shape = self._column_axes(), (len(w), len(w))
         here, apart, left = self.at(w), 1.0, 1.0
         for n_iter in range(max_iter):
+            assert isinstance(here.sums, MemorySums)
             p, rtol = self.loss.inverse_link(here.sums.predictor), max(apart, 0.1 * _NEAR / left)
             times = LinearOperator(shape, matvec=partial(self._times_hessian, p))
             solve = LinearOperator(shape, matvec=self._average_solver(p, *axes))

@@ -299,8 +299,8 @@ class _Parts:
         r, v, u = r[:, self.others], c[:, self.others] @ self.weights, x @ self.turned.T
         products = (u @ self.table).reshape(len(x), n * n, size)
         s = (products @ u[:, :, None]).reshape(len(x), n, n)
-        f = (r[:, None] @ products.reshape(len(x), n, n * size)).reshape(len(x) * n, size)
-        f = (f @ (self.turned[:, : len(self.basis)] @ self.basis)).reshape(len(x), n, -1)
+        flat = (r[:, None] @ products.reshape(len(x), n, n * size)).reshape(len(x) * n, size)
+        f = (flat @ (self.turned[:, : len(self.basis)] @ self.basis)).reshape(len(x), n, -1)
         return _Block(self, x, r, v, 0.5 * (s + s.swapaxes(1, 2)), f)
 
     @property
