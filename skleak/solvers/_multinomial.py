@@ -135,7 +135,7 @@ class MultinomialObjective(Objective):
         axes, shape = self._column_axes(), (len(w), len(w))
         here, apart, left = self.at(w), 1.0, 1.0
         for n_iter in range(max_iter):
-            p, rtol = self.loss.inverse_link(here.sums.predictor), max(apart, 0.1 * _NEAR / left)
+            p, rtol = self.loss.inverse_link(self.predictor(here.w)), max(apart, 0.1 * _NEAR / left)
             times = LinearOperator(shape, matvec=partial(self._times_hessian, p))
             solve = LinearOperator(shape, matvec=self._average_solver(p, *axes))
             given = {"rtol": min(rtol, 0.1), "maxiter": _MOST_PRODUCTS, "M": solve}
