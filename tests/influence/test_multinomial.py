@@ -307,3 +307,18 @@ def test_the_bound_of_the_residuals_part(make_multinomial, rng):
         part = np.tensordot(r, parts.root[:, :, :8], axes=(0, 1))
         pairs = (r[parts.first] * r[parts.second])[None]
         assert np.linalg.norm(part, 2) ** 2 <= parts.most(pairs)[0] * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-50, 1e50])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_units_of_any_size_do_not_overflow(make_multinomial, scale, fit_intercept):
+    problem = make_multinomial(90, 24, 4, alpha=1e-2, fit_intercept=fit_intercept)
+    X, y, one = scale * problem.X, problem.y, np.ones(90)
+    alpha = 1e-2 * scale**2  # so that the predictors are the same
+    objective = MultinomialObjective(X, y, SoftmaxLoss(), alpha, fit_intercept, one, one, 4)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        factor = MultinomialFactor.of(objective, minimize(objective))
+        found = record_norms(factor, X, y, Columns(target=True))
+    dense = np.linalg.norm(factor.jacobian(X, y), 2, axis=(1, 2))
+    assert_allclose(found, dense, rtol=1e-9)
+    assert np.all(found >= dense * (1.0 - 1e-12))

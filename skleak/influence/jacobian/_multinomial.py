@@ -240,15 +240,10 @@ class _Parts:
         if not separate:
             axes = linalg.qr(weights[others].T)[0]
             basis, weights = basis @ axes, (weights @ axes)[:, :n]
-        # R is about as large as A is: what is left of it after a division by the A of an average
-        # class has digits for all records, however much they differ in length.
-        own = factor.inverse_hessian[factor.by_class[:, :, None], factor.by_class[:, None]].sum(0)
-        scale = np.sqrt(np.diag(own))
-        own = own / np.outer(scale, scale)
-        white = linalg.lapack.dgesv(own, (root / scale).reshape(-1, size).T)[2].T
+        # An orthonormal basis is as good for all records, however much they differ in length.
+        white, turned = linalg.qr(root.reshape(-1, size), mode="economic", check_finite=False)
         white = white.reshape(len(root), -1)
         gram = (white.T @ white).reshape(n, size, n, size).swapaxes(1, 2)
-        turned = own * scale
         embedded = turned[:, : len(basis)] @ basis
         first, second = np.triu_indices(n)
         images = gram[first, second] @ embedded
@@ -266,25 +261,31 @@ class _Parts:
         return cls(*known, turned, table)
 
     @cached_property
-    def _spread(self) -> tuple[FloatArray, FloatArray, float]:
-        """Inner products of all Q, (pairs, pairs), weights of a mean of them, and its norm."""
-        flat = self.squares.reshape(len(self.squares), -1)
-        mean = np.where(self.first == self.second, 1.0, 0.0)
-        top = np.linalg.eigvalsh(np.tensordot(mean, self.squares, axes=1))[-1]
-        return flat @ flat.T, mean, float(top)
+    def _spread(self) -> tuple[float, FloatArray, FloatArray, float]:
+        """Unit of the Q; their inner products in it, (pairs, pairs); a mean of them, and its norm.
+
+        The mean is given by its weights, (pairs,).
+        """
+        unit = float(np.max(np.abs(self.squares))) or 1.0
+        scaled, mean = self.squares / unit, np.where(self.first == self.second, 1.0, 0.0)
+        flat = scaled.reshape(len(scaled), -1)
+        top = np.linalg.eigvalsh(np.tensordot(mean, scaled, axes=1))[-1]
+        return unit, flat @ flat.T, mean, float(top)
 
     def most(self, pairs: FloatArray) -> FloatArray:
         """Bound the norm of the part ``M = sum_kl r_k r_l Q_kl`` of records, (n,), from above.
 
         It is at most that of its share of a mean of the Q, and the Frobenius norm of the rest.
+
+        Shapes: ``pairs`` (n, pairs), ``r_k r_l``.
         """
-        inner, mean, top = self._spread
+        unit, inner, mean, top = self._spread
         along = inner @ mean
-        share = np.maximum(pairs @ along / (mean @ along), 0.0)
+        share = np.maximum(pairs @ along / (mean @ along or 1.0), 0.0)
         rest = pairs - share[:, None] * mean
-        rounding = 1e-12 * (np.abs(pairs) + share[:, None] * mean) @ np.sqrt(np.diag(inner))
+        rounding = 1e-6 * (np.abs(pairs) + share[:, None] * mean) @ np.sqrt(np.diag(inner))
         squares = np.einsum("np,np->n", rest @ inner, rest)
-        return share * top + np.sqrt(np.maximum(squares, 0.0)) + 1e6 * rounding
+        return (share * top + np.sqrt(np.maximum(squares, 0.0)) + rounding) * unit
 
     def map(self, measure: "Callable[[_Block], FloatArray]", X: Data, y: FloatArray) -> FloatArray:
         """Measure all records, in blocks of which all tables fit."""
@@ -295,12 +296,12 @@ class _Parts:
     def of_records(self, X: FloatArray, y: FloatArray) -> "_Block":
         """Compute the products of a dense block of records."""
         x, r, c, _ = self.factor.derivatives(X, y)
-        n, size = len(self.others), len(self.turned)
+        n, size = len(self.others), len(self.table)
         r, v, u = r[:, self.others], c[:, self.others] @ self.weights, x @ self.turned.T
         products = (u @ self.table).reshape(len(x), n * n, size)
         s = (products @ u[:, :, None]).reshape(len(x), n, n)
-        flat = (r[:, None] @ products.reshape(len(x), n, n * size)).reshape(len(x) * n, size)
-        f = (flat @ (self.turned[:, : len(self.basis)] @ self.basis)).reshape(len(x), n, -1)
+        mixed = (r[:, None] @ products.reshape(len(x), n, n * size)).reshape(len(x) * n, size)
+        f = (mixed @ (self.turned[:, : len(self.basis)] @ self.basis)).reshape(len(x), n, -1)
         return _Block(self, x, r, v, 0.5 * (s + s.swapaxes(1, 2)), f)
 
     @property
@@ -421,7 +422,9 @@ class _Block:
         values, vectors = np.linalg.eigh(first)
         z, b = values[:, -1], self.parts.most(pairs)
         small = 2.0 * b < z
-        b, scale = np.where(small, b, 0.0), np.where(z > 0.0, z, 1.0)
+        # Of others nothing is known, but nothing may overflow.
+        z = scale = np.where(small, z, np.where(b > 0.0, b, 1.0))
+        b = np.where(small, b, 0.0)
         c, unit = 0.5 * b, scale[:, None, None]
         h, order = (lf + gm) / np.sqrt(unit), np.arange(2 * effort + 2)
         series = np.empty((len(z), len(order), n, n))
@@ -451,9 +454,9 @@ class _Block:
             for _ in range(_NEWTON):
                 shares = along * weights(z)
                 slope = (order * shares).sum(axis=1) / (z - c)
-                z = z + (shares.sum(axis=1) - z) / (1.0 + slope)
+                z = np.where(small, z + (shares.sum(axis=1) - z) / (1.0 + slope), z)
         last = np.linalg.eigvalsh(np.einsum("nj,njkl->nkl", weights(z), series))[:, -1]
-        excess = np.abs(last - z) + 2.0 * shares[:, -1] * c / (z - c)
+        excess = np.abs(last - z) + 2.0 * shares[:, -1] * (c / (z - c))
         return np.maximum(z, last), np.where(small, excess / scale, np.inf)
 
     def trace(self) -> FloatArray:
