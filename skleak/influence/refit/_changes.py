@@ -646,7 +646,6 @@ class OneStep:
 
         Shapes: ``nodes`` (n_nodes, k); ``weights`` (n_nodes,); ``step`` (k,).
         """
-
         step = step.astype(dtype)
 
         def averaged(x: FloatArray, some: _Columns) -> FloatArray:
