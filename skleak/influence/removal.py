@@ -319,7 +319,9 @@ def removal_steps(
         there = objective.shifted(shift), objective.moved(w, shift)
         return removal_steps(*there, rows, lambda steps: measure(objective.moved(steps, -shift)))
     persons = rows if isinstance(rows, Persons) else Persons.single(rows)
-    weights = persons.sums(objective.parts(persons.rows).sample_weight)
+    some = objective.parts(persons.rows) if is_large(objective.X) else None
+    own = objective.sample_weight[persons.rows] if some is None else some.sample_weight
+    weights = persons.sums(own)
     known: dict[float, Change] = {}
 
     def found(which: IntArray) -> FloatArray:

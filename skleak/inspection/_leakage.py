@@ -28,13 +28,13 @@ from skleak.report import LeakageReport
 from skleak.report.leakage import MeasuredTable, build_leakage_report
 from skleak.report.measures import (
     GOAL,
-    Separation,
     Separator,
     averaged_information,
     prior_ends,
     target,
 )
 from skleak.report.measures import Unknown as UnknownTarget
+from skleak.report.tables import Separation
 from skleak.utils._geometry import gained, success_even_odds, true_positives
 from skleak.utils._records import (
     TARGET,

@@ -8,7 +8,7 @@ those of rare values. Where records lie plays no part: of a block of them the fe
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Self
 
@@ -35,11 +35,11 @@ from skleak.influence.refit import (
     whitened,
 )
 from skleak.influence.state import FitState, RecordBatch
+from skleak.report.tables import Separation
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import Blocks, dense, is_large
-from skleak.utils._geometry import gained, pair_success, success_even_odds, true_positives
 from skleak.utils._records import TARGET, Persons
-from skleak.utils._summaries import Largest, Moments, fetched
+from skleak.utils._summaries import Largest, Merged, Moments, fetched, together
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
 
 # Gain that is tolerated where nobody states a limit, as in audits.
@@ -78,27 +78,6 @@ GOAL = "the noise scale is a function of the records: what it tells comes on top
 UNREACHED = "another value has no minimizer that could be reached: nothing bounds what it tells"
 TOGETHER = "a block of numbers, all of them moved together"
 ONE_VALUE = "all records have the same value"
-
-
-class Merged:
-    """A dataclass of summaries of blocks, of counts and of remarks, merged field by field."""
-
-    def merged(self, other: Self) -> Self:
-        """Summarize the records of both."""
-        pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))  # type: ignore[arg-type]
-        return type(self)(*(_together(*pair) for pair in pairs))
-
-
-def _together(one: Any, other: Any) -> Any:
-    if one is None or other is None:
-        return None
-    if isinstance(one, int | np.ndarray):
-        return one + other
-    if isinstance(one, str):  # remarks
-        return "; ".join(filter(None, dict.fromkeys([*one.split("; "), *other.split("; ")])))
-    if isinstance(one, tuple):
-        return tuple(_together(*pair) for pair in zip(one, other, strict=True))
-    return one.merged(other)
 
 
 @dataclass(frozen=True)
@@ -144,7 +123,7 @@ class Unknown:
 
     @property
     def moves(self) -> list[Move] | None:
-        """How an entry of a column of two values, or of numbers, changes; None for others."""
+        """Return how an entry of two values, or of numbers, changes; None of other columns."""
         if self.columns is None or len(self.columns) != 1:
             return None
         if self.values is None:
@@ -234,7 +213,7 @@ class ColumnFacts:
         if self.values is not None and other.values is not None:
             values = np.concatenate([self.values, other.values])[order]
         counts = np.concatenate([self.counts, other.counts])[order]
-        moments = _together(self.moments, other.moments)
+        moments = together(self.moments, other.moments)
         return self._counted(self.n + other.n, values, counts, first[order], moments)
 
     @property
@@ -354,50 +333,6 @@ def classes_of(objective: Objective) -> int:
     if isinstance(objective, MultinomialObjective):
         return objective.n_classes
     return 2 if objective.loss.name == "logistic" else 0
-
-
-@dataclass(frozen=True)
-class Separation:
-    """Distances over the noise between values of one column of n records. Confidential."""
-
-    name: str
-    kind: str  # "values", "number", or "numbers", a block of them
-    n_values: float  # how many values are told apart; NaN for numbers
-    distance: FloatArray  # largest of two values, or of a number from its own value, (n,)
-    from_own: FloatArray  # largest from the record's own value, (n,)
-    share: FloatArray  # share of the records with the same value; NaN for numbers, (n,)
-    exact: BoolArray  # whether the distances are exact, (n,)
-    note: str = ""
-    sd: float = np.nan  # of a number
-    step: float = np.nan  # how much lower and higher a number is that it is held against
-    information: float = np.nan  # about a number, averaged over its prior, for the most exposed
-    fewest: float = np.nan  # records that have its rarest value; NaN for numbers
-    column_std: float = np.nan  # of a column whose entries are numbers; NaN for blocks
-
-    def without_records(self) -> "Separation":
-        """Return what is not about single records."""
-        none = np.empty(0)
-        exact = np.zeros(0, dtype=bool)
-        return replace(self, distance=none, from_own=none, share=none, exact=exact)
-
-    @property
-    def share_removed(self) -> float:
-        """Share of the squared error of an attacker with a normal prior that is removed at most."""
-        if self.information == np.inf:
-            return 1.0 if self.sd > 0.0 else 0.0
-        ratio = self.information * self.sd**2
-        return ratio / (1.0 + ratio)
-
-
-def attacker(distance: Any, from_own: Any, share: Any) -> dict[str, Any]:
-    """Return what an attacker gains and finds at some distances, (n,) or a number."""
-    return {
-        "advantage_any_prior": gained(distance),
-        "distance": distance,
-        "success_even_odds": success_even_odds(distance),
-        "success_prior": pair_success(from_own, share),
-        "found_at_1pct": true_positives(distance),
-    }
 
 
 # A column, places of some records (b,), and values of it, (m, k) or (b, m, k).

@@ -1,16 +1,19 @@
 """Tables of a report from those of its numbers, a line for each column, and its histogram."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skleak.plotting import LeakageDisplay
 from skleak.plotting.displays import Histogram, inline_svg, leakage_histogram
 from skleak.plotting.labels import attack_label, count, number, percent, plural, root, shorten
 from skleak.report.document import Block, Column, Figure, Paragraph, Table, sentences
-from skleak.utils._typing import FloatArray
+from skleak.utils._geometry import gained, pair_success, success_even_odds, true_positives
+from skleak.utils._typing import BoolArray, FloatArray
 
 _SHOWN: dict[str, Callable[[Any], str]] = {
     "at_most": partial(percent, up=True),
@@ -119,3 +122,47 @@ def _bars(bins: Histogram) -> list[tuple[str, str, int]]:
     width = max(map(len, edges))
     ends = zip(edges[:-1], (edge.rjust(width) for edge in edges[1:]), strict=True)
     return [(*pair, n) for pair, n in zip(ends, bins.counts.tolist(), strict=True)]
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Distances over the noise between values of one column of n records. Confidential."""
+
+    name: str
+    kind: str  # "values", "number", or "numbers", a block of them
+    n_values: float  # how many values are told apart; NaN for numbers
+    distance: FloatArray  # largest of two values, or of a number from its own value, (n,)
+    from_own: FloatArray  # largest from the record's own value, (n,)
+    share: FloatArray  # share of the records with the same value; NaN for numbers, (n,)
+    exact: BoolArray  # whether the distances are exact, (n,)
+    note: str = ""
+    sd: float = np.nan  # of a number
+    step: float = np.nan  # how much lower and higher a number is that it is held against
+    information: float = np.nan  # about a number, averaged over its prior, for the most exposed
+    fewest: float = np.nan  # records that have its rarest value; NaN for numbers
+    column_std: float = np.nan  # of a column whose entries are numbers; NaN for blocks
+
+    def without_records(self) -> "Separation":
+        """Return what is not about single records."""
+        none = np.empty(0)
+        exact = np.zeros(0, dtype=bool)
+        return replace(self, distance=none, from_own=none, share=none, exact=exact)
+
+    @property
+    def share_removed(self) -> float:
+        """Share of the squared error of an attacker with a normal prior that is removed at most."""
+        if self.information == np.inf:
+            return 1.0 if self.sd > 0.0 else 0.0
+        ratio = self.information * self.sd**2
+        return ratio / (1.0 + ratio)
+
+
+def attacker(distance: Any, from_own: Any, share: Any) -> dict[str, Any]:
+    """Return what an attacker gains and finds at some distances, (n,) or a number."""
+    return {
+        "advantage_any_prior": gained(distance),
+        "distance": distance,
+        "success_even_odds": success_even_odds(distance),
+        "success_prior": pair_success(from_own, share),
+        "found_at_1pct": true_positives(distance),
+    }

@@ -18,15 +18,7 @@ from scipy import sparse
 from skleak.losses import PointwiseLoss
 from skleak.solvers._implicit import FactorizedHessian, hessian_of
 from skleak.utils._arguments import dask_module
-from skleak.utils._blocks import (
-    Blocks,
-    add,
-    computed,
-    dense,
-    is_large,
-    positions_of,
-    row_blocks,
-)
+from skleak.utils._blocks import Blocks, add, computed, dense, positions_of
 from skleak.utils._linalg import (
     ScaledCholesky,
     SingularMatrixError,
@@ -214,9 +206,8 @@ class Point:
 Result = TypeVar("Result")
 # Of an objective, a row for each record.
 _VECTORS = ("X", "y", "sample_weight", "reweights")
-# Entries of one block of a table of predictors: 512 KB, as there are a few such tables. And steps
-# from a fit whose gradients are computed together.
-_TABLE_ELEMENTS, _STEPS = 1 << 16, 512
+# Entries of one block of a table of predictors: 512 KB, as there are a few such tables.
+_TABLE_ELEMENTS = 1 << 16
 # Variance of a column, relative to its squared mean, below which the mean is subtracted first.
 _FAR_FROM_ZERO = 1e-2
 
@@ -456,10 +447,6 @@ class Objective:
             Records to leave out for each, -1 for none. Their part is never added, and not
             subtracted again: far from the fit it may be larger than all else by far.
         """
-        if len(steps) > _STEPS and not is_large(self.X):
-            parts = row_blocks(len(steps), 1, _STEPS)
-            some = ((steps[k], None if without is None else without[k]) for k in parts)
-            return np.concatenate([self.gradient_changes(w, *each) for each in some])
         by_column = np.moveaxis(steps[:, self.layout], 1, 0)  # (d~, b, ...)
         blocks = Blocks.of(
             self.X,

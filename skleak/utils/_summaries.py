@@ -17,7 +17,7 @@ the wanted rank, until that bin is a single number. The largest few are found in
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -375,3 +375,25 @@ def _selected(blocks: Blocks, rank: int, counts: Quantiles) -> float:
 def _within(values: FloatArray, low: float, high: float) -> Quantiles:
     """Count numbers within bounds."""
     return Quantiles.of(values[(values >= low) & (values <= high)], _BINS)
+
+
+class Merged:
+    """A dataclass of summaries of blocks, of counts and of remarks, merged field by field."""
+
+    def merged(self, other: Self) -> Self:
+        """Summarize the records of both."""
+        pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))  # type: ignore[arg-type]
+        return type(self)(*(together(*pair) for pair in pairs))
+
+
+def together(one: Any, other: Any) -> Any:
+    """Merge two counts, remarks or summaries, or tuples of them; None where one is missing."""
+    if one is None or other is None:
+        return None
+    if isinstance(one, int | np.ndarray):
+        return one + other
+    if isinstance(one, str):  # remarks
+        return "; ".join(filter(None, dict.fromkeys([*one.split("; "), *other.split("; ")])))
+    if isinstance(one, tuple):
+        return tuple(together(*pair) for pair in zip(one, other, strict=True))
+    return one.merged(other)

@@ -118,6 +118,17 @@ def test_changes_of_probabilities_at_any_scale(rng, scale, step):
             assert_allclose(found[i], expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
+def test_changes_of_a_probability_keep_all_digits():
+    a = np.array([-700.0, -40.0, -3.0, -1e-3, 0.0, 2.0, 30.0])[:, None]
+    t = np.array([-50.0, -1.01, -1.0, -0.3, -1e-9, 1e-300, 1e-4, 0.99, 1.0, 3.0, 60.0])
+    found = LogisticLoss().mean_change(a, t)
+    with mp.workdps(700):
+        for i, k in np.ndindex(found.shape):
+            ends = mpf(a[i, 0]) + mpf(t[k]), mpf(a[i, 0])
+            one, other = (1 / (1 + mp.exp(-end)) for end in ends)
+            assert_allclose(found[i, k], float(one - other), rtol=1e-14)
+
+
 def test_a_perfect_fit_costs_nothing():
     y = np.array([0.5, 1.0, 40.0])
     assert_allclose(PoissonLoss().value(np.log(y), y), 0.0, atol=1e-13)

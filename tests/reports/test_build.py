@@ -311,6 +311,39 @@ def test_the_most_exposed_records(report):
     assert any(all(part in line for part in shown) for line in report.findings)
 
 
+def test_of_many_records_few_are_solved_for_and_all_on_request(model, weights, monkeypatch):
+    whole = model.leakage_report(exact=True)
+    monkeypatch.setattr("skleak.report.measures._LARGE", 0.0)
+    monkeypatch.setattr("skleak.report.measures._MOST_EXPOSED", 8)
+    few, again = model.leakage_report(), model.leakage_report(exact=True)
+    columns, present = ["distance", "share_removed", "van_trees_error"], _all(weights) > 0.0
+    for report in (few, again):
+        expected = whole.features.loc[report.features.index, columns]
+        assert_allclose(report.features[columns], expected, rtol=1e-6)
+    for one, other, third in zip(whole.persons, few.persons, again.persons, strict=True):
+        assert one.exact[present].all()
+        assert third.exact[present].all()
+        assert one.exact[other.exact].all()
+        assert_allclose(other.distance[other.exact], one.distance[other.exact], rtol=1e-6)
+
+
+def test_the_distances_of_a_number_are_those_of_refits(model, frame, weights):
+    report = model.leakage_report(exact=True)
+    bmi = next(one for one in report.persons if one.name == "bmi")
+    fit = model._confidential_state()
+    start, y = fit.factor.coefficients, fit.objective.y
+    for i in np.flatnonzero(_all(weights) > 0.0)[:6]:
+        distances = []
+        for sign in (-1.0, 1.0):
+            moved = frame.copy()
+            moved.loc[i, "bmi"] += sign * bmi.step
+            target = y > 0.5 if isinstance(model, PrivateLogisticRegression) else y
+            again = type(model)(0.2, tol=1e-12).fit(moved, target, sample_weight=weights)
+            end = again._confidential_state().factor.coefficients
+            distances.append(np.linalg.norm(end - start) / model.noise_scale_)
+        assert_allclose(bmi.distance[i], max(distances), rtol=1e-5)
+
+
 def test_without_noise_there_is_one_thing_to_say(frame):
     report = PrivateLinearRegression(0).fit(frame, frame["age"]).leakage_report()
     assert report.facts["state"] == "no_noise"

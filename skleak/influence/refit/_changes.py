@@ -48,7 +48,7 @@ from skleak.influence.refit._chord import (
 )
 from skleak.influence.state import FitState, RecordBatch
 from skleak.solvers import Objective
-from skleak.utils._blocks import Blocks, dense, is_large
+from skleak.utils._blocks import Blocks, dense, is_large, row_blocks
 from skleak.utils._linalg import SingularMatrixError, augment, each_or_nan
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 
@@ -56,6 +56,8 @@ from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 _ROUNDED = 1e-6
 # The same of a step by Woodbury's formula, from which on chord steps follow; and how many.
 _ROUNDED_STEP, _MAX_STEPS = 1e-8, 12
+# Steps from a fit whose gradients are computed together, in tables that stay in the cache.
+_STEPS = 512
 # What is left of a Hessian, relative to that of the fit, below which it is only rounding.
 SINGULAR = 1e-11
 
@@ -257,6 +259,9 @@ class Change:
 
     def gradient(self, which: IntArray, steps: FloatArray) -> FloatArray:
         """Unnormalized gradients of some objectives at the fit plus their steps, (k, p)."""
+        if len(which) > _STEPS and not is_large(self.objective.X):  # whose pass has a price
+            parts = row_blocks(len(which), 1, _STEPS)
+            return np.concatenate([self.gradient(which[k], steps[k]) for k in parts])
         some = self.take(which)
         changes = self.objective.gradient_changes(self.w, steps, some.rows)
         moved = np.where(some.comes[..., None], some.along(steps), 0.0)

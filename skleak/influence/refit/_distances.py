@@ -45,7 +45,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.jacobian import Columns, FitFactor
+from skleak.influence.jacobian import Columns
 from skleak.influence.noise import (
     check_no_reweighting,
     fixed_losses,
@@ -162,13 +162,6 @@ class Reach:
     def take(self, which: Any) -> Self:
         """Return some of the records, by any index of an array."""
         return replace(self, **{f.name: getattr(self, f.name)[which] for f in fields(self)})
-
-
-def leverages(factor: FitFactor, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """``x^T A x`` of a block of records, of shape (n,), and ``A x``, of shape (n, p)."""
-    x = augment(X, factor.fit_intercept)
-    images = x @ factor.inverse_hessian
-    return _dots(x, images), images
 
 
 def _dots(x: FloatArray, images: FloatArray) -> FloatArray:
@@ -400,8 +393,9 @@ def _maxima(
     """Maxima of a block, (5,)."""
     some = weight > 0.0
     X, y, weight = X[some], y[some], weight[some]
-    _, r, c, _ = state.factor.derivatives(X, y)
-    leverage, images = leverages(state.factor, X)
+    x, r, c, _ = state.factor.derivatives(X, y)
+    images = x @ state.factor.inverse_hessian
+    leverage = _dots(x, images)
     image = np.linalg.norm(state.noise.whitened(images), axis=1)
     known = (*_slope_and_root(state, measured), measured.target)
     sizes = _record_sizes(weight, c, np.abs(r), leverage, image, known)
@@ -445,8 +439,7 @@ def is_own(batch: RecordBatch, columns: IntArray | None, values: FloatArray) -> 
     """Mask of the value that each record has, of shape (n, n_values)."""
     if columns is None:
         return np.asarray(batch.y[:, None] == values[:, 0])
-    block = dense(batch.X[:, columns])
-    return np.all(block[:, None, :] == values, axis=2)
+    return np.all(dense(batch.X[:, columns])[:, None, :] == values, axis=2)
 
 
 def _with_one_replaced(losses: FloatArray, own: FloatArray, around: FloatArray) -> FloatArray:
@@ -500,7 +493,8 @@ def distance_brackets(
     if ends is None or (columns is not None and np.array_equal(columns, ends)):
         others = reach
     else:
-        others, steps = state.once(_Steps.of(rows, attribute))
+        found = tuple(rows.tolist()), tuple(ends.tolist()), tuple(end_values.ravel().tolist())
+        others, steps = state.once(_Steps(*found))
         if columns is not None:
             others = replace(others, watched=np.linalg.norm(steps[:, :, columns], axis=2))
         _measure_own(state, rows, secret, attribute, own)
@@ -554,17 +548,12 @@ class _Steps:
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    values: tuple[tuple[float, ...], ...]
-
-    @classmethod
-    def of(cls, rows: IntArray, attribute: Attribute) -> "_Steps":
-        columns, values = attribute
-        assert columns is not None
-        return cls(tuple(rows.tolist()), tuple(columns.tolist()), tuple(map(tuple, values)))
+    values: tuple[float, ...]  # of all columns, one value of the attribute after the other
 
     def __call__(self, state: FitState) -> tuple[Reach, FloatArray]:
         """Reach with no column watched, (n, n_values), and steps, (n, n_values, p)."""
         rows, columns, values = map(np.array, (self.rows, self.columns, self.values))
+        values = values.reshape(-1, len(columns))
         X, y = state.objective.X[rows], state.objective.y[rows]
         encodings = candidate_encodings(state, X, y, columns, values, rows=rows)
         reach = Reach.of(state, rows, columns, values, np.zeros(0, dtype=np.intp))
@@ -794,8 +783,7 @@ class _Whitened:
         hessians, moments, edges, rests = blocks.map_reduce(sums, add)
         new = change.x[:, 1]
         white, own = new @ self.root, np.einsum("bi,bi->b", new, points)
-        given = change.y[:, 1], change.weight[:, 1], length
-        c, alpha, beta, gamma = self._weights(own, *given)
+        c, alpha, beta, gamma = self._weights(own, change.y[:, 1], change.weight[:, 1], length)
         squares = white[:, :, None] * white[:, None, :]
         hessians += c[:, None, None] * squares
         hessians += objective.total * objective.alpha * self.features

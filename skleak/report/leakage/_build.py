@@ -29,16 +29,14 @@ from skleak.report.measures import (
     MOST_WORK,
     RARE,
     Leads,
-    Merged,
-    Separation,
     Separator,
     Solved,
     Unknown,
-    attacker,
     solve,
     unknowns,
     with_steps,
 )
+from skleak.report.tables import Separation, attacker
 from skleak.solvers import MultinomialObjective
 from skleak.utils._blocks import Blocks, is_large, positions_of, row_blocks
 from skleak.utils._geometry import gained, true_positives
@@ -47,6 +45,7 @@ from skleak.utils._summaries import (
     CAPACITY,
     Groups,
     Largest,
+    Merged,
     Moments,
     Quantiles,
     as_one_block,

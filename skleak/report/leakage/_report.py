@@ -27,9 +27,9 @@ from skleak.report.document import (
     terms,
 )
 from skleak.report.guarantee import DifferentialPrivacy
-from skleak.report.measures import LIMIT, MUCH, RARE, Separation, attacker
+from skleak.report.measures import LIMIT, MUCH, RARE
 from skleak.report.reports import PersonalReport, SharedReport, check_enough, entries, rounded
-from skleak.report.tables import columns_of, explained, loss_histogram
+from skleak.report.tables import Separation, attacker, columns_of, explained, loss_histogram
 from skleak.utils._geometry import gained, true_positives
 from skleak.utils._summaries import Quantiles
 from skleak.utils._typing import Array, FloatArray, IntArray
