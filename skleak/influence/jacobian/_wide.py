@@ -46,7 +46,7 @@ from skleak.utils._linalg import ScaledCholesky
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 
 # Records that share a Krylov space, its blocks at each look, and most directions.
-_RECORDS, _LOOKS, _MOST_DIRECTIONS = 50, (4, 8, 16, 32), 1500
+_RECORDS, _LOOKS, _MOST_DIRECTIONS = 50, (4, 8, 16, 32, 64, 128, 256), 1500
 # Relative margins of what is certified; the larger ones where the smaller do not hold.
 _MARGINS = np.geomspace(1e-9, 1.0, 10)
 # Relative size of a direction that is none.
