@@ -103,6 +103,9 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             Where a goal names some columns of a one-hot block.
         ConvergenceWarning
             Where the solver, or the reweighting, stopped short: leakage is then unreliable.
+        CostWarning
+            Where a dense Hessian takes more than a minute, or more memory than there is. Many
+            sparse columns with ``alpha > 0`` need none.
         UnevenLeakageWarning
             With ``reweighting="total"`` and a ledger, how far the total leakage is from equal;
             without a ledger ``fisher_information_loss_`` says it when first asked for.

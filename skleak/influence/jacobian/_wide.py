@@ -46,7 +46,7 @@ from skleak.utils._linalg import ScaledCholesky
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 
 # Records that share a Krylov space, its blocks at each look, and most directions.
-_RECORDS, _LOOKS, _MOST_DIRECTIONS = 50, (4, 8, 16, 32), 1500
+_RECORDS, _LOOKS, _MOST_DIRECTIONS = 50, (4, 8, 16, 32, 64, 128, 256), 1500
 # Relative margins of what is certified; the larger ones where the smaller do not hold.
 _MARGINS = np.geomspace(1e-9, 1.0, 10)
 # Relative size of a direction that is none.
@@ -62,7 +62,7 @@ class WideFactor(FitFactor):
 
     @property
     def hessian(self) -> ImplicitHessian | None:
-        """What is multiplied with; None under noise of a shape of its own."""
+        """Return what is multiplied with; None under noise of a shape of its own."""
         response: object = self.response
         return response.hessian if isinstance(response, ImplicitInverse) else None
 
@@ -84,13 +84,13 @@ class WideFactor(FitFactor):
 
     @property
     def implicit(self) -> ImplicitHessian:
-        """What is multiplied with, where there is such a thing."""
+        """Return what is multiplied with, where there is such a thing."""
         assert self.hessian is not None
         return self.hessian
 
     @cached_property
     def along(self) -> "_Along":
-        """What the norms of all whole records have in common."""
+        """Return what the norms of all whole records have in common."""
         return _Along.of(self.implicit, self.weights)
 
 
