@@ -91,6 +91,15 @@ class Nosy:
 
 
 @pytest.mark.slow
+def test_two_audits_agree_on_utility_without_noise():
+    """Batches are drawn without noise as well."""
+    X, y = people()
+    auditor = MembershipAuditor(trained(), n_releases=3, attacks="loss", bounds=[])
+    first, second = (auditor.fit(X, y).report_.settings["noiseless_utility"] for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.slow
 def test_a_release_does_not_tell_how_many_members_there_were(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     X, y = people()

@@ -599,7 +599,7 @@ class Release:
         """Score of a model of the same members without noise; NaN where there is none to add."""
         if not self.game.has_noise:
             return np.nan
-        model = noiseless(self.game.model)
+        model = seeded(noiseless(self.game.model), self._training.generate_state)
         if self.game.private_sgd:
             quick(last_step(model)).set_params(noise_multiplier=0.0)
         return float(self._fit(model).score(*self.reference))
