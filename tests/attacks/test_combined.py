@@ -15,12 +15,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeRegressor
 
+from skleak.adversary.shadow import logit_weights
 from skleak.attacks import (
     BlackBoxAttributeInference,
     CombinedAttributeInference,
     ImputationAttack,
 )
-from skleak.adversary.shadow import logit_weights
 from skleak.exceptions import AttackNotApplicableError
 from skleak.linear_model import PrivateLinearRegression
 
