@@ -196,6 +196,7 @@ def known_column(task: Task) -> KnownColumn:
     truth, codes = secret.column[rows], secret.codes
     guesser = ImputationAttack(attribute, values=task.values, records=records).fit(table, y)
     found: dict[str, Any]
+    shared: dict[str, Any]
     if secret.values is None:
         column = secret.column
         mean = PriorAttack(attribute, prior=task.prior, records=records).fit(table, y).predict()
