@@ -151,6 +151,16 @@ def test_the_lower_bound_takes_the_tail_of_the_widest_error(rng):
     assert attack.expected_score_bounds()[0] == pytest.approx(0.5 + 0.5 * variation, abs=1e-7)
 
 
+@pytest.mark.parametrize("prior", [0.5, 0.2])
+def test_the_upper_bound_is_the_success_that_so_much_information_allows(prior, rng):
+    """[BIL23] theorem 5: that of a coin whose divergence from the prior is the information."""
+    _, _, attack = make_attack(rng, n=60, prior=prior)
+    known, upper = max(prior, 1.0 - prior), attack.expected_score_bounds()[1]
+    divergence = upper * np.log(upper / known)
+    divergence += (1.0 - upper) * np.log((1.0 - upper) / (1.0 - known))
+    assert divergence == pytest.approx(attack.mutual_information(), rel=1e-6)
+
+
 def test_leverage_one_is_perfect(rng):
     X = np.vstack([np.eye(3), [[0.0, 0.0, 2.0]]])
     attack = GaussianLinearMembership(sigma=1e-3, coef=[1.0, 1e3, -2.0]).fit(X)

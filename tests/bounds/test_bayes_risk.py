@@ -163,6 +163,7 @@ def test_batches_and_units(rng):
     np.testing.assert_allclose(bayes_mse(encodings, z, priors, 1.0)[0], each, rtol=1e-12)
     assert isinstance(single[0], float)
     assert single[0] == pytest.approx(risk[0])
+    assert bayes_mse(stack[[0, 2]], z, prior, 1.0)[0] == pytest.approx(risk[[0, 2]])
     for unit in (1e-120, 1e120):
         scaled = bayes_mse(unit * encodings, unit * z, prior, unit)
         assert scaled[0] == pytest.approx(unit**2 * risk[0])
@@ -181,6 +182,7 @@ def test_bad_input():
         ((points, z, [-1.0, 1.0, 1.0], 1.0), "`prior` must be at least 0"),
         ((points, z, prior, -1.0), "`noise_scale` must be at least 0"),
         ((points, z, prior, np.inf), "`noise_scale` must be at least 0 and finite"),
+        ((points, z, prior, [1.0, np.inf]), "at least 0 and finite"),
         ((np.nan * points, z, prior, 1.0), "`encodings` must not hold NaN"),
         ((np.stack([points] * 3), z, prior, [1.0, 1.0]), "broadcast"),
     ):

@@ -204,6 +204,12 @@ def test_the_narrower_of_two_scales_wins_between_two_crossings(mean):
     assert channel.bayes_success(prior) == pytest.approx(expected, abs=1e-7)
 
 
+def test_two_of_the_same_scale_cross_once_where_the_third_has_no_prior():
+    channel = UnequalGaussianChannel([[0.0], [1.5], [9.0]], [[[1.0]], [[1.0]], [[4.0]]])
+    success = channel.bayes_success([0.5, 0.5, 0.0])
+    assert success == pytest.approx(stats.norm.cdf(0.75), abs=1e-12)
+
+
 def test_log_likelihoods_are_those_of_scipy(rng):
     channel = _random(rng, 3, 4)
     releases = rng.normal(size=(5, 4))

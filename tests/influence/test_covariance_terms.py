@@ -10,8 +10,9 @@ from scipy import sparse
 
 from skleak.influence.jacobian import Columns, feature_norms
 from skleak.influence.noise._data_shape import curvature_noise
-from skleak.influence.noise._terms import covariance_losses
+from skleak.influence.noise._terms import covariance_losses, information_terms
 from skleak.influence.state import FitState
+from skleak.linear_model import PrivateLinearRegression
 
 KINDS = ["squared", "logistic", "poisson"]
 
@@ -269,3 +270,14 @@ def test_without_noise_and_without_weight(make_problem):
     assert np.all(np.isinf(losses.mean[others]))
     assert np.all(np.isfinite(losses.covariance))
     assert np.all(losses.total[2] == 0.0)
+
+
+def test_both_terms_of_the_information_grow_with_the_square_of_a_weight(rng):
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
+    model = PrivateLinearRegression(1.0, alpha=0.1, noise_covariance="curvature").fit(X, y)
+    batch = model._confidential_state().training
+    noise = curvature_noise(model._confidential_state())
+    twice = replace(batch, sample_weight=2.0 * batch.sample_weight)
+    terms = (information_terms(which, Columns(), noise=noise) for which in (batch, twice))
+    for once, more in zip(*terms, strict=True):
+        assert_allclose(more, 4.0 * once, rtol=1e-12)

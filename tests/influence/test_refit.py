@@ -6,6 +6,7 @@ from helpers import mostly_slow
 from scipy import sparse
 
 from skleak.influence import candidate_encodings
+from skleak.influence.refit import OneStep
 from skleak.influence.refit._changes import Change
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -113,13 +114,15 @@ def test_far_candidates_are_refitted(rng):
                 np.testing.assert_allclose(encodings[row, m], expected, atol=1e-8, rtol=0)
 
 
-def test_refits_in_blocks_of_one_record_are_the_same(rng, monkeypatch):
-    X, y = make_problem(PrivatePoissonRegressor, rng)
-    model = PrivatePoissonRegressor(alpha=0.1).fit(0.2 * X, y)
-    given = model, 0.2 * X[:3], y[:3], 1, [40.0, -60.0]
-    together = candidate_encodings(*given)
-    monkeypatch.setattr("skleak.influence.refit._chord._ELEMENTS", 1)
-    np.testing.assert_allclose(candidate_encodings(*given), together, rtol=1e-9)
+def test_the_information_of_an_entry_is_the_squared_speed_of_the_minimizer(rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    state = PrivateLinearRegression(1.0, alpha=0.1).fit(X, y)._confidential_state()
+    nodes, step = np.array([-1.0, 0.0, 2.0]), 1e-3
+    found = OneStep.of(state, state.training).information(2, nodes, step)
+    below, above = (candidate_encodings(state, X, y, 2, nodes + d) for d in (-step, step))
+    np.testing.assert_allclose(
+        found, (((above - below) / (2.0 * step)) ** 2).sum(axis=2), rtol=1e-6
+    )
 
 
 def test_own_value_and_absent_records_are_the_fit_itself(rng):
