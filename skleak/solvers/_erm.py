@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skleak.solvers._multinomial import MultinomialObjective
 from skleak.solvers._objective import FactorizedHessian, Objective, Point
 from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._typing import BoolArray, FloatArray
@@ -105,7 +106,9 @@ def minimize(
     array([2.])
     """
     w = objective.initial() if start is None else np.array(start)
-    w, n_iter = objective.approach(w, max_iter)
+    n_iter = 0
+    if isinstance(objective, MultinomialObjective):
+        w, n_iter = objective.approach(w, max_iter)
     here = objective.at(w)
     hessian = _factorize(objective, here)
     norm = float(np.linalg.norm(here.gradient))
