@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skleak.solvers._implicit import FactorizedHessian, is_implicit
+from skleak.solvers._multinomial import MultinomialObjective
 from skleak.solvers._objective import Objective, Point
 from skleak.utils._costs import dense_seconds, warn_if_costly
 from skleak.utils._linalg import SingularMatrixError
@@ -110,7 +111,9 @@ def minimize(
     """
     _announce(objective)
     w = objective.initial() if start is None else np.array(start)
-    w, n_iter = objective.approach(w, max_iter)
+    n_iter = 0
+    if isinstance(objective, MultinomialObjective):
+        w, n_iter = objective.approach(w, max_iter)
     here = objective.at(w)
     hessian = _factorize(objective, here)
     norm = float(np.linalg.norm(here.gradient))

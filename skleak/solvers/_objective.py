@@ -385,10 +385,6 @@ class Objective:
             w[-1] = self.loss.initial_intercept(self._mean_target())
         return w
 
-    def approach(self, w: FloatArray, max_iter: int) -> tuple[FloatArray, int]:
-        """Return parameters, (p,), nearer to the minimizer than ``w``, and the steps they took."""
-        return w, 0
-
     @property
     def _is_started(self) -> bool:
         return self.start is not None and all(map(operator.is_, self._records, self.start[0]))
