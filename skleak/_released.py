@@ -18,11 +18,11 @@ from skleak._released_export import ExportMixin
 from skleak._version import __version__
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.mechanisms.grids import Grid
-from skleak.utils._blocks import Blocks
+from skleak.utils._blocks import Blocks, is_large_source
 from skleak.utils._records import values_withheld, withholding
 from skleak.utils._sklearn_compat import copy_attributes, validate_data
 from skleak.utils._typing import Array, Data, FloatArray
-from skleak.utils.sources import is_large_source, only_finite, opened, refuse_path
+from skleak.utils.sources import only_finite, opened, refuse_path
 
 # What a guarantee of a model alone is about; of a pipeline it is the table that came in.
 TABLE = "the table that the model received"

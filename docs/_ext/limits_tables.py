@@ -12,7 +12,7 @@ CONSTANTS = [
         "_MOST_PARAMETERS",
         "parameters of a private linear model, refused above",
     ),
-    ("linear_model._fitting", "_MOST_SHAPED", 'parameters under `noise_covariance="minimax"`'),
+    ("linear_model._measured", "_MOST_SHAPED", 'parameters under `noise_covariance="minimax"`'),
     (
         "adversary.knowledge",
         "MAX_VALUES",

@@ -51,11 +51,11 @@ from skleak.preprocessing import (
     PublicTargetScaler,
     RowNormClipper,
 )
-from skleak.utils._blocks import is_large
+from skleak.utils._blocks import is_large, is_large_source
 from skleak.utils._confidential import global_names
 from skleak.utils._files import read_document, write_document
 from skleak.utils._sklearn_compat import output_container, with_columns_of
-from skleak.utils.sources import Table, is_large_source
+from skleak.utils.sources import Table
 
 
 class ReleasedPipeline(Pipeline):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole
+from skleak.utils._confidential import ConfidentialMixin
 from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
     HasMethods,
@@ -15,6 +15,7 @@ from skleak.utils._sklearn_compat import (
     NoMetadataRequests,
     StrOptions,
     fit_context,
+    leaves_whole,
 )
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -43,7 +43,8 @@ from skleak.exceptions import AttackNotApplicableError
 from skleak.mechanisms.grids import as_reweighting
 from skleak.report import AuditReport
 from skleak.utils._arguments import make_generator
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole, without_ledger
+from skleak.utils._blocks import is_large_source
+from skleak.utils._confidential import ConfidentialMixin, without_ledger
 from skleak.utils._predictions import classifies
 from skleak.utils._records import (
     Persons,
@@ -64,9 +65,9 @@ from skleak.utils._sklearn_compat import (
     StrOptions,
     fit_context,
     fit_task,
+    leaves_whole,
 )
 from skleak.utils._typing import Array, RandomState
-from skleak.utils.sources import is_large_source
 
 _FITTED = ("results_", "records_", "report_", "partial_results_", "feature_names_in_")
 

@@ -29,8 +29,8 @@ import numpy.typing as npt
 from scipy.optimize import elementwise
 from scipy.special import logsumexp
 
-from skleak.bounds.priors import Prior, broadcast_shape, is_likeliest, parse_prior
-from skleak.utils._arguments import as_result, check_real
+from skleak.bounds.priors import Prior, is_likeliest, parse_prior
+from skleak.utils._arguments import as_result, broadcast_shape, check_real
 from skleak.utils._typing import FloatArray
 
 # Below this |x|, power series replace differences of nearly equal numbers.

@@ -8,8 +8,7 @@ from scipy.optimize import elementwise
 from scipy.special import bernoulli, factorial, lambertw, ndtr
 
 from skleak.bounds._fano import log_remainder, root_above
-from skleak.bounds.priors import broadcast_shape
-from skleak.utils._arguments import as_result, broadcast, check_numbers, check_real
+from skleak.utils._arguments import as_result, broadcast, broadcast_shape, check_numbers, check_real
 from skleak.utils._typing import FloatArray
 
 # Beyond this many scales a Gaussian tail is zero in float64.

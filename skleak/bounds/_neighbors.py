@@ -46,15 +46,8 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from skleak.bounds._fano import root_above
 from skleak.bounds._tradeoff import gaussian_tradeoff_advantage
-from skleak.bounds.priors import (
-    MAX_DISTANCE,
-    TINY,
-    Prior,
-    broadcast_shape,
-    is_likeliest,
-    parse_prior,
-)
-from skleak.utils._arguments import as_result, check_choice, check_real
+from skleak.bounds.priors import MAX_DISTANCE, TINY, Prior, is_likeliest, parse_prior
+from skleak.utils._arguments import as_result, broadcast_shape, check_choice, check_real
 from skleak.utils._blocks import row_blocks
 from skleak.utils._geometry import lower_hull
 from skleak.utils._typing import FloatArray

@@ -37,14 +37,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from skleak.bounds.priors import (
-    Prior,
-    broadcast_shape,
-    is_likeliest,
-    parse_prior,
-    water_filling,
-)
-from skleak.utils._arguments import as_result, check_numbers, check_real
+from skleak.bounds.priors import Prior, is_likeliest, parse_prior, water_filling
+from skleak.utils._arguments import as_result, broadcast_shape, check_numbers, check_real
 from skleak.utils._blocks import row_blocks
 from skleak.utils._geometry import log_prior, planar_success, without_wide_gaps
 from skleak.utils._typing import FloatArray

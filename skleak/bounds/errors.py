@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skleak.bounds.priors import broadcast_shape
 from skleak.utils._arguments import (
     SUM_TOLERANCE,
     as_result,
+    broadcast_shape,
     check_numbers,
     check_real,
     check_scalar,

@@ -16,7 +16,6 @@ Its Lagrange dual is a convex function of one multiplier nu, and *any* nu > 0 gi
 So what is returned is always a bound, however well the multiplier is solved for.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -25,7 +24,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from skleak.utils._arguments import SUM_TOLERANCE, as_result, check_numbers, check_real
+from skleak.utils._arguments import (
+    SUM_TOLERANCE,
+    as_result,
+    broadcast_shape,
+    check_numbers,
+    check_real,
+)
 from skleak.utils._typing import BoolArray, FloatArray
 
 # What sums of float64 may be off by: information computed as a sum can be -1e-17.
@@ -101,18 +106,6 @@ def _uniform_prior(n_values: int) -> Prior:
         )
     largest = 1.0 / n_values
     return Prior(np.asarray(float(n_values)), np.asarray(largest), np.asarray(1.0 - largest))
-
-
-def broadcast_shape(**shapes: Iterable[int]) -> tuple[int, ...]:
-    """Shape that the named arguments broadcast to, or an error that lists their shapes."""
-    try:
-        return np.broadcast_shapes(*(tuple(shape) for shape in shapes.values()))
-    except ValueError as error:
-        listed = ", ".join(f"`{name}` {tuple(shape)}" for name, shape in shapes.items())
-        raise ValueError(
-            f"Shapes do not broadcast: {listed}. A batch of priors has shape (..., M), and its "
-            "leading axes must match the other arguments."
-        ) from error
 
 
 def is_likeliest(p: FloatArray) -> BoolArray:

@@ -25,7 +25,7 @@ REPORT, AUDIT = "skleak-report.html", "skleak-audit.html"
 MODELS = ("auto", "linear", "logistic", "poisson")
 PICKLES = (".pkl", ".pickle")
 # What later files say of a parameter counts; these are read, not imported.
-_SOURCES = ["linear_model/_fitting", "linear_model/_linear", "audit/_auditors"]
+_SOURCES = ["linear_model/_measured", "linear_model/_linear", "audit/_auditors"]
 _BRACKETS = {"left": ("[", ")"), "right": ("(", "]"), "both": ("[", "]"), "neither": ("(", ")")}
 # The first option of each group of the help.
 _GROUPS = {"target": "columns", "model": "model", "n_releases": "attack", "out": "run and output"}

@@ -35,6 +35,7 @@ from skleak.report.measures import (
 )
 from skleak.report.measures import Unknown as UnknownTarget
 from skleak.report.tables import Separation
+from skleak.utils._blocks import is_large_source
 from skleak.utils._geometry import gained, success_even_odds, true_positives
 from skleak.utils._records import (
     TARGET,
@@ -49,7 +50,6 @@ from skleak.utils._records import (
 )
 from skleak.utils._summaries import Moments
 from skleak.utils._typing import Array, FloatArray, IntArray
-from skleak.utils.sources import is_large_source
 
 
 def record_labels(table: Any) -> pd.Index:

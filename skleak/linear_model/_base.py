@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from skleak._released import LinearPredictionMixin
 from skleak.influence.jacobian import Columns
 from skleak.influence.state import FitState, WeightRule
-from skleak.linear_model._fitting import noise_shape, refusing_overflow, solve, solve_reweighted
 from skleak.linear_model._goals import LinearModelProblem, of_problem, safe_rung
 from skleak.linear_model._large import large_objective
+from skleak.linear_model._measured import noise_shape, refusing_overflow, solve, solve_reweighted
 from skleak.linear_model._releasing import OF_ONE_FIT, ReleasableModel
 from skleak.losses import SoftmaxLoss
 from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
@@ -22,8 +22,7 @@ from skleak.mechanisms.goals import resolve_goal
 from skleak.mechanisms.grids import EvenTotal, as_reweighting
 from skleak.report.guarantee import Promises
 from skleak.solvers import MultinomialObjective, Objective
-from skleak.utils._blocks import counted_passes, is_large
-from skleak.utils._confidential import leaves_whole
+from skleak.utils._blocks import counted_passes, is_large, is_large_source
 from skleak.utils._records import (
     Persons,
     check_sizes,
@@ -38,11 +37,11 @@ from skleak.utils._sklearn_compat import (
     copy_attributes,
     fit_context,
     fit_task,
+    leaves_whole,
     no_task,
     validate_data,
 )
 from skleak.utils._typing import FloatArray
-from skleak.utils.sources import is_large_source
 
 # Rows of the Hessian, of whose size a fit holds a handful of matrices: 3.2 GB each.
 _MOST_PARAMETERS = 20_000

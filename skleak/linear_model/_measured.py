@@ -1,34 +1,51 @@
-"""What a fit measures."""
+"""Private linear models: their parameters, their fits, and what these leak."""
 
+import warnings
 from abc import abstractmethod
-from collections.abc import Iterable
-from dataclasses import replace
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache, cached_property, partial
+from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from tqdm import tqdm
 
-from skleak.influence.jacobian import Columns
+from skleak._released import ReleasedModel
+from skleak.accounting import LeakageLedger
+from skleak.exceptions import UnevenLeakageWarning
+from skleak.influence.jacobian import Columns, FitFactor, MultinomialFactor, WideFactor
 from skleak.influence.leakage import leakage_model, person_losses
-from skleak.influence.state import FitState, seen_through
+from skleak.influence.noise import noise_root
+from skleak.influence.reweighting import (
+    FitSearch,
+    RecordSearch,
+    reaches_fixed_point,
+    relative_spread,
+)
+from skleak.influence.state import FitState, NoiseShape, WeightRule, seen_through
 from skleak.inspection.refits import RawProblem
-from skleak.linear_model._fitting import LinearModelParameters, refusing_overflow, warn_if_uneven
 from skleak.linear_model._goals import LinearModelProblem, RungMoves, of_problem, unchecked_moves
 from skleak.linear_model._large import large_records
-from skleak.mechanisms import NoiseGoal
+from skleak.mechanisms import NoiseGoal, NoiseKind, Reweighting, release_on_grid
 from skleak.mechanisms.goals import resolve_goal
+from skleak.mechanisms.grids import GridRelease
 from skleak.report import LeakageReport
 from skleak.report.guarantee import Promises
 from skleak.report.leakage import build_leakage_report
+from skleak.solvers import ImplicitInverse, Minimum, MultinomialObjective, Objective, minimize
 from skleak.utils._arguments import check_choice
-from skleak.utils._blocks import Blocks, aligned_chunks, dense, is_large
+from skleak.utils._blocks import Blocks, aligned_chunks, dense, is_large, is_large_source
 from skleak.utils._files import write_table
 from skleak.utils._records import (
     checked_labels,
@@ -40,9 +57,267 @@ from skleak.utils._records import (
     same_numbers,
     values_withheld,
 )
-from skleak.utils._sklearn_compat import validate_data
-from skleak.utils._typing import Array, FloatArray
-from skleak.utils.sources import index_labels, is_large_source, opened, series_array
+from skleak.utils._sklearn_compat import (
+    CallbackSupportMixin,
+    Interval,
+    ShownAttributesMixin,
+    StrOptions,
+    Task,
+    no_task,
+    outer_stacklevel,
+    validate_data,
+)
+from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils.sources import index_labels, opened, series_array
+
+# Relative spread of the total leakage up to which it counts as equal.
+_EVEN = 1e-6
+
+
+@contextmanager
+def refusing_overflow() -> Iterator[None]:
+    """Raise an error that says what to do where numbers overflow."""
+    try:
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            yield
+    except FloatingPointError as error:
+        raise ValueError(
+            f"Numbers overflow in the fit, or in what it leaks ({error}). Scale columns, target "
+            "and sample weights, or raise `alpha`."
+        ) from error
+
+
+def solve(estimator: Any, objective: Objective) -> tuple[FitState, int]:
+    """Minimize the objective of an estimator.
+
+    Returns ``state``: confidential state of the fit; ``n_iter``: Newton steps.
+    """
+    minimum = minimize(objective, max_iter=estimator.max_iter, tol=estimator.tol)
+    if not minimum.converged:
+        _warn_not_converged(estimator, minimum)
+    return _state(estimator, objective, minimum), minimum.n_iter
+
+
+def solve_reweighted(
+    estimator: Any,
+    objective: Objective,
+    rule: WeightRule,
+    reweighting: Reweighting,
+    task: Task | None = None,
+) -> tuple[FitState, int, list[float]]:
+    """Find the weights that a rule makes of the leakage, and the fit under them; tell of refits.
+
+    Returns ``state``: confidential state of the fit under the weights found; ``n_iter``: Newton
+    steps of the refit that was kept; ``history``: relative spread of what the rule balances at
+    each refit.
+    """
+    fit_it = partial(minimize, max_iter=estimator.max_iter, tol=estimator.tol)
+    kind = FitSearch if is_large(objective.X) else RecordSearch
+    history: list[float] = []
+    bar = {"desc": "reweighting", "unit": "fit", "disable": not estimator.verbose}
+    with tqdm(total=reweighting.max_iter + 1, **bar) as progress:
+
+        def note(spread: float) -> None:
+            history.append(spread)
+            (task or no_task()).done("refit")
+            progress.set_postfix(spread=f"{spread:.1e}")
+            progress.update()
+
+        effort = reweighting.method == "plain", reweighting.max_iter, reweighting.tol
+        search = kind(objective, rule, *effort, fit_it, note)
+        search.run()
+    best = search.best
+    assert best is not None
+    if not best.minimum.converged:
+        _warn_not_converged(estimator, best.minimum)
+    final = objective.reweighted(best.reweights)
+    state = _state(estimator, final, best.minimum, rule, best.level)
+    if state.converged and not reaches_fixed_point(rule, state.factor, final, best.spread):
+        state = replace(state, converged=False, at_fixed_point=False)
+    if best.spread > reweighting.tol or not state.at_fixed_point:
+        _warn_not_equalized(reweighting, best.spread, len(history), state)
+    return state, best.minimum.n_iter, history
+
+
+def warn_if_uneven(state: FitState) -> None:
+    """Say how far the total leakage is from equal, where a reweighting was to even it."""
+    rule, objective = state.balanced, state.objective
+    if not state.converged:
+        return  # what it leaks is not known
+    if rule is None or rule.name != "total" or state.noise_scale == 0.0 or is_large(objective.X):
+        return  # outside memory nothing is computed before somebody asks for a number
+    losses = leakage_model(state).record_loss(state.training, rule.columns, rule.norm)
+    s = objective.sample_weight
+    spread = relative_spread(np.divide(losses, s, out=np.zeros_like(s), where=s > 0.0), s)
+    if spread > _EVEN:
+        warnings.warn(
+            "`reweighting='total'` evens what records leak with everything counted, but it is not "
+            f"equal: its relative spread (standard deviation over mean) is {spread:.2g}. Weights "
+            "that make it equal are not known: any correction of them is a function of the data in "
+            "turn, and leaks by itself. `fisher_information_loss_` counts it all.",
+            UnevenLeakageWarning,
+            stacklevel=outer_stacklevel(),
+        )
+
+
+def _state(
+    estimator: Any,
+    objective: Objective,
+    minimum: Minimum,
+    rule: WeightRule | None = None,
+    level: float = float("nan"),
+) -> FitState:
+    kind = MultinomialFactor if isinstance(objective, MultinomialObjective) else FitFactor
+    if isinstance(minimum.inverse_hessian, ImplicitInverse):
+        kind = WideFactor
+    return FitState(
+        objective,
+        kind.of(objective, minimum),
+        # A noise goal is resolved from this very state: until then it is at unit noise.
+        float(estimator.noise_scale) if isinstance(estimator.noise_scale, Real) else 1.0,
+        bool(estimator.private_target),
+        rule,
+        level,
+        getattr(estimator, "feature_names_in_", None),
+        minimum.converged,
+        bool(estimator.verbose),
+        reads_classes=not estimator._declares_classes,
+    )
+
+
+def _warn_not_converged(estimator: Any, minimum: Minimum) -> None:
+    warnings.warn(
+        f"{type(estimator).__name__} did not converge after {minimum.n_iter} steps (gradient norm "
+        f"{minimum.gradient_norm:.1e}, tol={estimator.tol:g}): the leakage reported is "
+        "unreliable. Raise `max_iter`, scale the columns, or raise `alpha`; without a penalty, "
+        "separable data have no finite minimizer.",
+        ConvergenceWarning,
+        stacklevel=outer_stacklevel(),
+    )
+
+
+def _warn_not_equalized(
+    reweighting: Reweighting, spread: float, n_fits: int, state: FitState
+) -> None:
+    if spread <= reweighting.tol:
+        message = (
+            f"The reweighting reached a spread of {spread:.1e}, but its weights differ by so much "
+            "that rounding, or the spread left, hides how they depend on the data. Raise `alpha`, "
+            "lower `tol`, or clip records that are far from all others."
+        )
+    else:
+        advice = "Raise its `max_iter` or `alpha`, or accept"
+        if n_fits <= reweighting.max_iter:
+            advice = "There may be no weights under which they do. Raise `alpha`, or accept"
+        message = (
+            f"The reweighting stopped after {n_fits} fits with a relative spread of {spread:.1e}, "
+            f"above tol={reweighting.tol:g}: records do not leak the same. "
+            f"{advice} the spread by a larger `tol`, as in {type(reweighting).__name__}(tol=...)."
+        )
+    if not state.at_fixed_point:
+        message += (
+            " What the fit leaks is not known, and stated as NaN: what such weights give away has "
+            "no known derivative. No goal, ledger, or guarantee takes it."
+        )
+    warnings.warn(message, ConvergenceWarning, stacklevel=outer_stacklevel())
+
+
+NoiseCovariance: TypeAlias = (
+    Literal["isotropic", "curvature", "minimax"] | npt.ArrayLike | NoiseKind
+)
+
+
+@dataclass(eq=False, repr=False)
+class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEstimator):
+    """Parameters and their constraints, as scikit-learn wants them."""
+
+    # The leakage of records is no more for the screen than for a release.
+    _shown_attributes: ClassVar[tuple[str, ...]] = ReleasedModel._published
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "noise_scale": [Interval(Real, 0, None, closed="left"), NoiseGoal],
+        "noise_covariance": [str, "array-like", NoiseKind],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
+        "private_target": ["boolean"],
+        "reweighting": [StrOptions({"irfil", "total"}), Reweighting, None],
+        "data_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "public": ["array-like", str],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state", np.random.Generator],
+        "ledger": [str, PathLike, LeakageLedger, None],
+        "ledger_dataset": [str],
+        "verbose": ["verbose"],
+    }
+
+    noise_scale: float | NoiseGoal = 0.01
+    _: KW_ONLY
+    noise_covariance: NoiseCovariance = "isotropic"
+    alpha: float = 1e-2
+    fit_intercept: bool = True
+    private_target: bool = True
+    reweighting: Literal["irfil", "total"] | Reweighting | None = None
+    data_norm: float | None = None
+    public: "str | Sequence[str]" = ()
+    max_iter: int = 100
+    tol: float = 1e-10
+    random_state: RandomState = None
+    ledger: "str | PathLike[str] | LeakageLedger | None" = None
+    ledger_dataset: str = "default"
+    verbose: int = 0
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Inspect the signature once, and not in every fit."""
+        names: list[str] = super()._get_param_names()
+        return names
+
+
+# Parameters beyond which the third derivatives of the objective, p^3 numbers, take over 500 MB;
+# "minimax" needs four tables of that size.
+_MOST_SHAPED = 400
+
+
+def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
+    """Shape of the noise of an estimator, before anything is solved."""
+    value = estimator.noise_covariance
+    n_parameters = objective.X.shape[1] + objective.fit_intercept
+    try:
+        shape = NoiseShape.of(value, n_parameters)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Invalid `noise_covariance`. {error}") from error
+    if shape.name == "isotropic":
+        return shape
+    if isinstance(objective, MultinomialObjective):
+        raise ValueError(
+            "Only binary classification is supported with a `noise_covariance` other than "
+            f"'isotropic'; got {objective.n_classes} classes. Make the target binary (one class "
+            "against the others), or use isotropic noise."
+        )
+    if estimator.reweighting is not None:
+        raise ValueError(
+            "What a reweighted fit leaks in total is known for isotropic noise only: got "
+            f"`reweighting={estimator.reweighting!r}` with a `noise_covariance` of its own. Drop "
+            "one of the two."
+        )
+    # The curvature of the squared loss does not move with the minimizer; its residuals do.
+    third = shape.name == "minimax" or (shape.reads_data and not objective.loss.quadratic)
+    if third and n_parameters > _MOST_SHAPED:
+        raise ValueError(
+            f"`noise_covariance={shape.name!r}` needs third derivatives, the cube of "
+            f"{n_parameters} numbers, for what the covariance leaks; at most {_MOST_SHAPED} "
+            "parameters are supported. Reduce the columns, or use isotropic noise."
+        )
+    return shape
+
+
+def draw_release(state: FitState, random_state: Any) -> GridRelease:
+    """Draw the release: the minimizer plus ``sigma L z`` with ``L L^T = S``, on the public grid."""
+    root = None if state.noise.is_identity else noise_root(state)
+    return release_on_grid(state.factor.coefficients, state.noise_scale, random_state, root)
+
 
 Norm = Literal["spectral", "trace"]
 _GRAINS = ("record", "feature", "dataset", "group")

@@ -27,8 +27,14 @@ from skleak.influence.removal import (
     secret_distances,
 )
 from skleak.influence.state import FitState, without_records
-from skleak.linear_model._fitting import draw_release, refusing_overflow, warn_if_uneven
-from skleak.linear_model._measured import COMPUTED_ON_DEMAND, MeasuredModel, training_loss
+from skleak.linear_model._measured import (
+    COMPUTED_ON_DEMAND,
+    MeasuredModel,
+    draw_release,
+    refusing_overflow,
+    training_loss,
+    warn_if_uneven,
+)
 from skleak.losses import PointwiseLoss
 from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.goals import MOST_VALUES

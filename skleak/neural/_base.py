@@ -27,7 +27,6 @@ from skleak.neural.information import Totals, mean_totals
 from skleak.neural.report import PrivateSGDReport, Spread, build_report
 from skleak.neural.training import Plan, Source, Training, make_sources, observer_of
 from skleak.utils._arguments import check_choice, check_integers, import_optional
-from skleak.utils._confidential import leaves_whole
 from skleak.utils._linalg import largest_entries
 from skleak.utils._records import (
     check_sizes,
@@ -41,6 +40,7 @@ from skleak.utils._sklearn_compat import (
     ShownAttributesMixin,
     StrOptions,
     fit_context,
+    leaves_whole,
     validate_data,
 )
 from skleak.utils._typing import Array, FloatArray, RandomState

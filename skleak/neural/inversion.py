@@ -16,7 +16,7 @@ from skleak.bounds import cramer_rao_mse, van_trees_mse
 from skleak.exceptions import AttackNotApplicableError
 from skleak.neural.gradients import Gradients, StepGradients
 from skleak.utils._arguments import check_numbers, check_scalar, make_generator
-from skleak.utils._confidential import ConfidentialMixin, leaves_whole
+from skleak.utils._confidential import ConfidentialMixin
 from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
     HasMethods,
@@ -24,6 +24,7 @@ from skleak.utils._sklearn_compat import (
     NoMetadataRequests,
     StrOptions,
     fit_context,
+    leaves_whole,
     validate_data,
 )
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState

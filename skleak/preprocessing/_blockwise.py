@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.utils._blocks import is_large
+from skleak.utils._blocks import is_large, is_large_source
 from skleak.utils._predictions import select_columns
 from skleak.utils._records import withholding
 from skleak.utils._sklearn_compat import (
@@ -25,7 +25,7 @@ from skleak.utils._sklearn_compat import (
     validate_data,
 )
 from skleak.utils._typing import Array
-from skleak.utils.sources import Table, check_columns, head_of, is_large_source, refuse_path
+from skleak.utils.sources import Table, check_columns, head_of, refuse_path
 
 
 def takes_large(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -34,6 +34,18 @@ def broadcast(**arrays: Array) -> tuple[Array, ...]:
         raise ValueError(f"Shapes do not broadcast: {listed}. Pass matching shapes.") from error
 
 
+def broadcast_shape(**shapes: Iterable[int]) -> tuple[int, ...]:
+    """Shape that the named arguments broadcast to, or an error that lists their shapes."""
+    try:
+        return np.broadcast_shapes(*(tuple(shape) for shape in shapes.values()))
+    except ValueError as error:
+        listed = ", ".join(f"`{name}` {tuple(shape)}" for name, shape in shapes.items())
+        raise ValueError(
+            f"Shapes do not broadcast: {listed}. A batch of priors has shape (..., M), and its "
+            "leading axes must match the other arguments."
+        ) from error
+
+
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     """Refuse what is not one of some strings."""
     if not isinstance(value, str) or value not in choices:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import cache, partial, reduce
+from os import PathLike
 from typing import Any, Protocol, TypeGuard, TypeVar
 from uuid import uuid4
 
@@ -393,6 +394,13 @@ def is_large(X: Any) -> TypeGuard[Any]:
 def is_frame(values: Any) -> bool:
     """Return True for a Dask data frame, or a series of one."""
     return type(values).__module__.startswith("dask.dataframe")
+
+
+def is_large_source(X: Any) -> bool:
+    """Return True for a Dask array or data frame, a Polars lazy frame, or the path of a table."""
+    module = sys.modules.get("polars")
+    is_lazy = module is not None and isinstance(X, module.LazyFrame)
+    return is_large(X) or is_frame(X) or is_lazy or isinstance(X, str | PathLike)
 
 
 class DaskBlocks(Blocks):

@@ -4,18 +4,15 @@ import dis
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 from sklearn.base import clone
 
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.utils._arguments import deep_names
-from skleak.utils._sklearn_compat import ShownAttributesMixin, forget_callbacks, kept_for_teardown
-
-F = TypeVar("F", bound=Callable[..., Any])
+from skleak.utils._sklearn_compat import ShownAttributesMixin, forget_callbacks
 
 _lock = threading.Lock()
 _own_runs = 0
@@ -55,27 +52,6 @@ class ConfidentialMixin(ShownAttributesMixin):
                 stacklevel=2,
             )
         return state
-
-
-def leaves_whole(fit: F) -> F:
-    """Wrap a ``fit`` that is interrupted, or raises, to leave the fit before as it was.
-
-    What it has finished by then stays beside it, as ``partial_results_``.
-    """
-
-    @wraps(fit)
-    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = self.__dict__.copy()
-        try:
-            return fit(self, *args, **kwargs)
-        except BaseException:
-            finished = {n: v for n, v in vars(self).items() if n == "partial_results_"}
-            before |= finished | kept_for_teardown(self)
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    return wrapped  # type: ignore[return-value]
 
 
 def global_names(code: types.CodeType) -> set[str]:

@@ -3,10 +3,10 @@
 import contextlib
 import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import sklearn
@@ -22,6 +22,8 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
 from sklearn.utils.validation import validate_data as validate_data
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
@@ -175,6 +177,27 @@ def kept_for_teardown(estimator: Any) -> dict[str, Any]:
     """Return the attributes by which scikit-learn finds the callbacks of a failed ``fit``."""
     names = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")
     return {name: estimator.__dict__[name] for name in names if name in estimator.__dict__}
+
+
+def leaves_whole(fit: F) -> F:
+    """Wrap a ``fit`` that is interrupted, or raises, to leave the fit before as it was.
+
+    What it has finished by then stays beside it, as ``partial_results_``.
+    """
+
+    @functools.wraps(fit)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = self.__dict__.copy()
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            finished = {n: v for n, v in vars(self).items() if n == "partial_results_"}
+            before |= finished | kept_for_teardown(self)
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return wrapped  # type: ignore[return-value]
 
 
 def forget_callbacks(estimator: Any) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import reprlib
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -452,13 +451,6 @@ class LargeRecords:
     schema: Any  # a table without rows that has the same columns
     names: list[str] | None  # of the columns, where they have some
     labels: Any = None  # of the rows, where they have an index of their own, (n,)
-
-
-def is_large_source(X: Any) -> bool:
-    """Return True for a Dask array or data frame, a Polars lazy frame, or the path of a table."""
-    module = sys.modules.get("polars")
-    is_lazy = module is not None and isinstance(X, module.LazyFrame)
-    return is_large(X) or is_frame(X) or is_lazy or isinstance(X, str | PathLike)
 
 
 def open_records(

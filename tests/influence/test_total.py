@@ -23,7 +23,7 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.linear_model._fitting import solve_reweighted
+from skleak.linear_model._measured import solve_reweighted
 
 TIGHT = {
     "alpha": 0.3,

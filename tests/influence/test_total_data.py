@@ -10,7 +10,7 @@ from sklearn.base import clone
 from skleak.influence import candidate_encodings
 from skleak.influence.reweighting._total import total_derivative, total_jacobian
 from skleak.linear_model import PrivateLinearRegression
-from skleak.linear_model._fitting import solve_reweighted
+from skleak.linear_model._measured import solve_reweighted
 
 pytestmark = pytest.mark.data
 

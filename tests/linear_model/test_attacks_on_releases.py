@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
-from skleak.linear_model._fitting import draw_release
+from skleak.linear_model._measured import draw_release
 from skleak.mechanisms import EpsilonDelta, GaussianDP
 
 PROMISES = {"data_norm": 1.0, "fit_intercept": False, "public": ("n_samples",), "alpha": 0.1}

@@ -34,7 +34,7 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.linear_model._fitting import draw_release
+from skleak.linear_model._measured import draw_release
 from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage
 from skleak.mechanisms.calibration import ladder_rung
 from skleak.preprocessing import PublicScaler

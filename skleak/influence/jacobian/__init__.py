@@ -14,5 +14,4 @@ from skleak.influence.jacobian._factor import norms_of_fits as norms_of_fits
 from skleak.influence.jacobian._factor import norms_of_jacobians as norms_of_jacobians
 from skleak.influence.jacobian._factor import record_norms as record_norms
 from skleak.influence.jacobian._multinomial import MultinomialFactor as MultinomialFactor
-from skleak.influence.jacobian._multinomial import check_one_predictor as check_one_predictor
 from skleak.influence.jacobian._wide import WideFactor as WideFactor

@@ -68,6 +68,9 @@ class FitFactor:
     # ``K`` under noise of a shape of its own; None for isotropic noise, where it is ``A``, (p, p)
     shaped: FloatArray | None = field(default=None, kw_only=True)
 
+    def check_one_predictor(self) -> None:
+        """Refuse a fit with more predictors than one."""
+
     @classmethod
     def of(cls, objective: Objective, minimum: Minimum) -> "FitFactor":
         """Of a minimization."""

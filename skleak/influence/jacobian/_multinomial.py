@@ -77,6 +77,13 @@ class MultinomialFactor(FitFactor):
     loss: SoftmaxLoss  # type: ignore[assignment]
     n_classes: int  # number of classes, K
 
+    def check_one_predictor(self) -> None:
+        """Refuse a fit with one predictor for each class."""
+        raise ValueError(
+            "Noise of a shape of its own is for models with one predictor; got one with a "
+            f"predictor for each of {self.n_classes} classes. Use isotropic noise."
+        )
+
     @classmethod
     def of(cls, objective: Objective, minimum: Minimum) -> "MultinomialFactor":
         """Of a minimization."""
@@ -102,7 +109,7 @@ class MultinomialFactor(FitFactor):
 
     def with_response(self, response: FloatArray) -> Self:
         """Refuse noise of a shape of its own, which is not known for several predictors."""
-        check_one_predictor(self)
+        self.check_one_predictor()
         return super().with_response(response)
 
     def derivatives(
@@ -147,15 +154,6 @@ class MultinomialFactor(FitFactor):
             directions = label_directions(self.n_classes)
             apart = np.tensordot(directions, apart[self.by_class], axes=(0, 0))
         return Root(apart.reshape(-1, *apart.shape[-2:]), others)
-
-
-def check_one_predictor(factor: FitFactor) -> None:
-    """Refuse a fit with one predictor for each class."""
-    if isinstance(factor, MultinomialFactor):
-        raise ValueError(
-            "Noise of a shape of its own is for models with one predictor; got one with a "
-            f"predictor for each of {factor.n_classes} classes. Use isotropic noise."
-        )
 
 
 def label_directions(n_classes: int) -> FloatArray:

@@ -71,7 +71,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.jacobian import Columns, check_one_predictor, record_norms
+from skleak.influence.jacobian import Columns, record_norms
 from skleak.influence.state import FitState
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add, dense_rows, row_blocks
@@ -81,7 +81,7 @@ from skleak.utils._typing import Data, FloatArray, IntArray
 
 def inverse_hessian_root(state: FitState) -> FloatArray:
     """Root of the inverse Hessian of a fit, as `triangular_root`. Confidential."""
-    check_one_predictor(state.factor)
+    state.factor.check_one_predictor()
     factor = state.factor
     return triangular_root(state.objective, factor.coefficients, factor.inverse_hessian)
 

@@ -22,7 +22,6 @@ from skleak.influence.jacobian import (
     FitFactor,
     JointParts,
     Norm,
-    check_one_predictor,
     feature_norms,
     joint_norm,
     joint_parts,
@@ -53,7 +52,7 @@ def fitted_noise(state: FitState) -> DataShape:
 def _find_shape(state: FitState) -> DataShape:
     if not state.noise.reads_data:
         raise ValueError(f"Noise that is {state.noise.name!r} is no function of the data.")
-    check_one_predictor(state.factor)
+    state.factor.check_one_predictor()
     return _SHAPES[state.noise.name](state)
 
 

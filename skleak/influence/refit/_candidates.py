@@ -28,7 +28,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
-from skleak.influence.jacobian import MultinomialFactor, check_one_predictor, record_norms
+from skleak.influence.jacobian import MultinomialFactor, record_norms
 from skleak.influence.refit._changes import Change, Expansion, change_width, expansion_pays
 from skleak.influence.refit._chord import error_left, warn_of_unreached
 from skleak.influence.reweighting import ClosedSystem, RecordSearch, Replacement
@@ -464,7 +464,7 @@ class Candidates:
 
     def changes(self) -> Change:
         """All changes at once, for a model with one predictor."""
-        check_one_predictor(self.state.factor)
+        self.state.factor.check_one_predictor()
         if self.persons is not None:
             raise ValueError("The shape of noise is not known where several rows change together.")
         given = dense(self.X), self.y, self.rows, self.columns, self.values

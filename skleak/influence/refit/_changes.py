@@ -31,7 +31,6 @@ from typing import Any, Self
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.jacobian import check_one_predictor
 from skleak.influence.noise import mean_factor, noise_root
 from skleak.influence.refit._chord import (
     LOST,
@@ -578,7 +577,7 @@ class OneStep:
     def of(cls, state: FitState, batch: RecordBatch) -> Self:
         """Prepare records, with the part that they take in the fit."""
         factor = state.factor
-        check_one_predictor(factor)
+        factor.check_one_predictor()
         shaped = mean_factor(state).response
         response = shaped.T @ shaped
 

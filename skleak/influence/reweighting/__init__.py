@@ -5,7 +5,6 @@ from skleak.influence.reweighting._closed_system import Replacement as Replaceme
 from skleak.influence.reweighting._search import FitSearch as FitSearch
 from skleak.influence.reweighting._search import RecordSearch as RecordSearch
 from skleak.influence.reweighting._search import equalize as equalize
-from skleak.influence.reweighting._search import factor_of as factor_of
 from skleak.influence.reweighting._search import newton_direction as newton_direction
 from skleak.influence.reweighting._search import relative_spread as relative_spread
 from skleak.influence.reweighting._total import fitted_derivative as fitted_derivative

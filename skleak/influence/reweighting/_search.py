@@ -47,7 +47,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from skleak.influence.jacobian import FitFactor, MultinomialFactor, WideFactor
+from skleak.influence.jacobian import FitFactor
 from skleak.influence.reweighting._iteration import Equalized, State, Step, iterate
 from skleak.influence.reweighting._total_system import (
     Balance,
@@ -60,9 +60,7 @@ from skleak.influence.reweighting._total_system import (
 )
 from skleak.influence.state import WeightRule
 from skleak.solvers import (
-    ImplicitInverse,
     Minimum,
-    MultinomialObjective,
     Objective,
     SingularHessianError,
 )
@@ -621,11 +619,3 @@ class FitSearch(WeightSearch):
         turn = np.linalg.solve(balance.root, self.coordinates.root)
         change = np.linalg.solve(self.coordinates.root, balance.root @ moved)
         return step.residual + packed(np.asarray(change), turn.T @ hessian @ turn)
-
-
-def factor_of(objective: Objective, minimum: Minimum) -> FitFactor:
-    """Return what a fit leaves behind, of the kind of its objective."""
-    kind = MultinomialFactor if isinstance(objective, MultinomialObjective) else FitFactor
-    if isinstance(minimum.inverse_hessian, ImplicitInverse):
-        kind = WideFactor
-    return kind.of(objective, minimum)
