@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import linalg
 
-from skleak.influence.refit._distances import Reach, _Pairs, leverages
+from skleak.influence.refit._distances import Reach, _Pairs
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.utils._linalg import augment
 
@@ -91,10 +91,15 @@ def test_the_number_for_all_values_is_the_worst(example):
         assert_array_equal(getattr(largest, field.name), worst(getattr(reach, field.name), axis=1))
 
 
+def longest_of(state):
+    x = augment(state.objective.X, state.factor.fit_intercept)
+    return np.einsum("ij,ij->i", x @ state.factor.inverse_hessian, x).max()
+
+
 def test_without_a_look_at_others_the_numbers_are_bounds_and_near_for_small_changes(example):
     fit, columns, values = example
     state, rows = fit(), np.arange(N)
-    longest = leverages(state.factor, state.objective.X)[0].max()
+    longest = longest_of(state)
     exact = Reach.of(state, rows, columns, values, WATCHED)
     bounds = Reach.of(state, rows, columns, values, WATCHED, longest)
     for name in ("predictor", "energy", "watched"):
@@ -106,7 +111,7 @@ def test_the_longest_record_of_a_pair_may_be_any(example):
     """Of the table, of the changed ones, and of those that carry another value of an attribute."""
     fit, columns, values = example
     state, rows = fit(), np.arange(N)
-    table = leverages(state.factor, state.objective.X)[0].max()
+    table = longest_of(state)
     near, far = (Reach.of(state, rows, columns, scale * values, WATCHED) for scale in (0.1, 3.0))
     for changed, others in ((near, far), (far, near), (near, near)):
         expected = max(table, changed.leverage.max(), others.leverage.max())

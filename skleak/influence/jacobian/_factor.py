@@ -458,9 +458,8 @@ def norm_of_joint(joint: FloatArray, norm: Norm) -> float:
     """Norm of a joint Jacobian whose Gram matrix, (p, p), is given."""
     if norm == "trace":
         return float(np.sqrt(np.trace(joint)))
-    last = len(joint) - 1
-    largest = linalg.eigvalsh(joint, subset_by_index=[last, last])[0]
-    return float(np.sqrt(max(largest, 0.0)))
+    # The driver for one eigenvalue alone fails on some Gram matrices of few records.
+    return float(np.sqrt(max(linalg.eigvalsh(joint, driver="evd")[-1], 0.0)))
 
 
 class JointParts(Protocol):
