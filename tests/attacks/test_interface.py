@@ -113,6 +113,27 @@ def test_all_fit_predict_and_score_alike(name):
         assert name in kept | {"PosteriorMeanReconstruction", "RobustMembershipInference"}
 
 
+# Attacks that guess from less than all parameters, or by one threshold for everybody.
+LESS_SURE = {
+    "BlackBoxAttributeInference",
+    "CombinedAttributeInference",
+    "GaussianLinearMembership",
+    "ImputationAttack",
+    "MembershipInference",
+    "PriorAttack",
+    "RobustMembershipInference",
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(attacks.__all__) - LESS_SURE))
+def test_who_reads_parameters_is_right_where_noise_is_tiny(name):
+    attack, known, _, truth = _case(name)
+    X, y, _ = _problem()
+    model = PrivateLinearRegression(noise_scale=1e-6, random_state=0).fit(X[:40], y[:40])
+    score = attack.set_params(estimator=model).fit(*known).score(model, truth)
+    assert score > (-1e-6 if name == "InformedReconstruction" else 0.99)  # less the error, or right
+
+
 # Attacks that learn nothing of a population, and what they say of reference records.
 LEARN_NOTHING = {
     "GaussianLinearMembership": "learns nothing from reference records",
