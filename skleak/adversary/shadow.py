@@ -308,7 +308,7 @@ _STEPS = np.array([0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98])
 _PAIRS = 20_000
 # Least weight of the rank: it orders what the steps leave tied.
 _TIE_BREAKER = 1e-6
-_TOLERANCE = 1e-9
+_TOLERANCE = 1e-11
 # What laws may share. The first holds where models are too few to be held out.
 _POOLINGS = tuple(
     Pooling(shared, softness) for softness in (0.03, 0.0, 0.1) for shared in (True, False)

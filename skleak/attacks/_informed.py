@@ -109,14 +109,16 @@ class MissingGradient:
         # Records that are not in the fit leave no trace, and nothing is known of their gradients.
         weight = np.where(weights > 0.0, weights, np.nan)[targets, None]
         residuals = weights[:, None] * loss.residual(a, objective.y[:, None])
-        # What all others leave over: the sum of all gradients less the target's own.
-        gradient = loss.residual(a[own], y)[:, None] * x - sums(residuals, releases) / weight
+        curvature = weights[:, None] * loss.curvature(a)
+        if w.ndim == 2:  # the target's own is left out, else taken off the sum of all
+            residuals[own] = curvature[own] = 0.0
+        # What all others leave over.
+        gradient = (residuals[own][:, None] * x - sums(residuals, releases)) / weight
         image_w = image_e = np.empty((len(targets), 0))
         if objective.fit_intercept:
-            curvature = loss.curvature(a)
             if w.ndim == 1:  # one Hessian for all targets
                 table = augment(dense_table(objective.X), True)
-                hessian = table.T @ ((weights[:, None] * curvature) * table)
+                hessian = table.T @ (curvature * table)
                 hessian[np.diag_indices_from(hessian)] += objective.total * penalty
 
             def image(v: FloatArray) -> FloatArray:
@@ -126,9 +128,8 @@ class MissingGradient:
                     if w.ndim == 1:
                         whole = v @ hessian
                     else:
-                        table = weights[:, None] * curvature * objective.predictor(v.T)
-                        whole = sums(table, v)
-                    v = whole / weight - along
+                        whole = sums(curvature * objective.predictor(v.T), v)
+                    v = (whole - along) / weight
                     v = v if step or shape is None else v @ shape
                 return v
 

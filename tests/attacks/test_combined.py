@@ -230,3 +230,14 @@ def test_what_is_refused(table):
         CombinedAttributeInference(FOREST, 1).fit(X, y, X, y)
     with pytest.raises(ValueError, match="needs `y`"):
         attack.fit(X, None)
+
+
+def test_answers_and_frequencies_guess_where_imputation_knows_nothing(rng):
+    shares, values = np.array([0.6, 0.2, 0.2]), np.arange(3)
+    secret = rng.choice(3, 500, p=shares).astype(float)
+    y, X = secret + 1.2 * rng.normal(size=500), np.column_stack([secret, rng.normal(size=500)])
+    model = LinearRegression().fit(X, y)
+    model.coef_, model.intercept_ = np.array([1.0, 0.0]), 0.0
+    attack = CombinedAttributeInference(model, 0, classifier=DummyClassifier(strategy="uniform"))
+    bayes = np.argmax(np.log(shares) - 0.5 * ((y[:, None] - values) / 1.2) ** 2, axis=1)
+    assert np.mean(attack.fit(X, y).predict(model) == bayes) > 0.9
