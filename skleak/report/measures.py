@@ -52,10 +52,6 @@ RARE = 0.05
 # Multiplications and additions that exact encodings of a report may take.
 MOST_WORK = 1e10
 _ROUNDS = 3
-# Records times parameters from which on as few records as can be are solved for, so that a report
-# costs no more than some fits: for how many of each column, and about how much of the largest
-# estimated information about a number a record must have to be looked at.
-_LARGE, _FEWEST, _FAR_BELOW = 1e6, 4, 0.5
 _PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
 _SYSTEM = 3e8  # as much as a system of its own takes for each value, however small it is
 _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
@@ -414,15 +410,7 @@ class Separator:
         """Return the records of a column to solve for in a round, at so many values each."""
         if self.exact:
             return len(self.rows)
-        if self.is_large:
-            return min(self.fewest, _FEWEST)
         return max(self.fewest, int(self.work / self._cost(n_values)))
-
-    @property
-    def is_large(self) -> bool:
-        """True for a fit of so many records that few are solved for."""
-        n = self.n_training or self.state.objective.n_records
-        return not self.exact and n * self.state.factor.coefficients.size > _LARGE
 
     def estimated(
         self, unknown: Unknown, own: FloatArray, candidates: FloatArray
@@ -757,10 +745,7 @@ def solve(
     numbers = [k for k, one in enumerate(unknowns) if one.kind == "number"]
     asked = list[tuple[Unknown, IntArray | None]]()
     for k in numbers:
-        exposed, score = leads[k].exposed.position, leads[k].exposed.score
-        if separator.is_large:  # estimates are good
-            exposed = exposed[score >= _FAR_BELOW * score.max(initial=0.0)]
-        asked.append((unknowns[k], np.searchsorted(positions, exposed)))
+        asked.append((unknowns[k], np.searchsorted(positions, leads[k].exposed.position)))
     known = dict(zip(numbers, separator.information(asked), strict=True))
     return [
         Solved(

@@ -1,5 +1,7 @@
 """Minimize an objective."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,7 +121,7 @@ def minimize(
     norm = float(np.linalg.norm(here.gradient))
     floor, extra, converged = 0.0, 0, False
     while True:
-        step = -hessian.solve(here.gradient) * objective.total
+        step = _newton_step(objective, hessian, here.gradient)
         size, reach = here.sums.size, objective.reach(step)
         still = objective.loss.quadratic or bool(is_settled(reach, size))
         if still and is_minimum(norm, reach, size, max(tol, floor)):
@@ -213,8 +215,21 @@ def is_settled(move: float | FloatArray, size: float | FloatArray) -> bool | Boo
 
 
 def _factorize(objective: Objective, point: Point) -> FactorizedHessian:
-    try:
+    with _refusing_singular(objective):
         return point.hessian
+
+
+def _newton_step(
+    objective: Objective, hessian: FactorizedHessian, gradient: FloatArray
+) -> FloatArray:
+    with _refusing_singular(objective):  # what only multiplies may have to be factorized after all
+        return -hessian.solve(gradient) * objective.total
+
+
+@contextmanager
+def _refusing_singular(objective: Objective) -> Iterator[None]:
+    try:
+        yield
     except SingularMatrixError as error:
         raise SingularHessianError(
             f"The Hessian of the training objective is singular at alpha={objective.alpha:g} "

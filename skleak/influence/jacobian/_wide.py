@@ -270,8 +270,8 @@ class _Records:
         r, mean, d, b = self.r[i], hessian.mean, factor.n_features, len(i)
         g = np.stack([self.c[i] * np.linalg.norm(factor.weights), self.sigma[i]], axis=1)
         g = self.u[:, i, None] * g
-        ends = np.append(along.a, -(mean @ along.a))[: len(g)]
-        g[:, :, 0] += np.outer(ends, r)
+        lifted = np.append(along.a, -(mean @ along.a))[: len(g)]
+        g[:, :, 0] += np.outer(lifted, r)
         lower = g[:d] - np.multiply.outer(mean, g[-1]) if factor.fit_intercept else g
         G = np.concatenate([np.broadcast_to(mean[:, None, None], (d, b, 1)), lower], axis=2)
         G = along.rest(G.reshape(d, -1))
@@ -294,7 +294,10 @@ class _Records:
         N[:, 0, 0] = r**2
         N[:, 1, 3] = N[:, 3, 1] = N[:, 2, 4] = N[:, 4, 2] = r
         N[:, 3:, 3:] = np.einsum("pia,pib->iab", g, g)
-        return np.asarray((room > 0.0) & (_largest(N, whole) <= 1.0))
+        known = np.all(np.isfinite(whole), axis=(1, 2)) & np.all(np.isfinite(N), axis=(1, 2))
+        ends = np.full(b, np.inf)
+        ends[known] = _largest(N[known], whole[known])
+        return np.asarray((room > 0.0) & (ends <= 1.0))
 
 
 def _largest(form: FloatArray, phi: FloatArray) -> FloatArray:

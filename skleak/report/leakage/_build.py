@@ -24,6 +24,7 @@ from skleak.report.guarantee import (
 )
 from skleak.report.leakage._report import CARRIERS, MOST_NAMED, LeakageReport, LossBins, decision
 from skleak.report.measures import (
+    ESTIMATED,
     GOAL,
     LIMIT,
     MOST_WORK,
@@ -711,7 +712,8 @@ def _row(one: Separation, found: _Column, label: Any, error: float) -> dict[str,
         "median_advantage": float(found.gains.quantile(0.5)),
         "n_above": found.n_above,
         "n_known": found.n_known,
-        "exact": bool(worst["exact"][0]),
+        # The estimate of another may be too low, so that it, and not this one, were the worst.
+        "exact": bool(worst["exact"][0]) and ESTIMATED not in one.note,
         "note": found.note,
     }
 
