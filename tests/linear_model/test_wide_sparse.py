@@ -123,3 +123,17 @@ def test_neither_a_release_nor_a_copy_computes_for_long(rng, impatient):
     assert "matrix" not in vars(model._state.factor.hessian)
     assert_allclose(copied.predict(X), released.predict(X))
     assert not hasattr(copied, "_state")
+
+
+def test_columns_of_any_scale_leak_what_they_leak_densely(rng):
+    X = sparse.random_array((60, 1000), density=0.02, format="csr", rng=rng)
+    X = X @ sparse.diags_array(10.0 ** rng.uniform(-2.0, 2.0, size=1000))
+    y = rng.normal(size=60)
+    wide, dense = (PrivateLinearRegression(noise_scale=1.0, alpha=1e-3) for _ in range(2))
+    wide.fit(sparse.csr_array(X), y)
+    dense.fit(X.toarray(), y)
+    assert isinstance(wide._state.factor, WideFactor)
+    found = wide.fisher_information_loss(sparse.csr_array(X)[:5], y[:5])
+    exact = dense.fisher_information_loss(X.toarray()[:5], y[:5])
+    assert_allclose(found, exact, rtol=3e-6)
+    assert np.all(found >= exact * (1.0 - 1e-9))

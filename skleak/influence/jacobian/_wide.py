@@ -17,6 +17,7 @@ The first is known from the least of ``|S y|^2 / |y|^2``. For any Y, of residual
 wherever it and they come from: from the same problem confined to a Krylov space of some records.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -25,6 +26,7 @@ import numpy as np
 from scipy import linalg
 from tqdm import tqdm
 
+from skleak.exceptions import CostWarning
 from skleak.influence.jacobian._factor import (
     Columns,
     FitFactor,
@@ -43,12 +45,15 @@ from skleak.solvers import (
 from skleak.utils._blocks import dense, is_large, row_blocks
 from skleak.utils._costs import dense_seconds, sparse_seconds, takes_long, warn_if_costly
 from skleak.utils._linalg import ScaledCholesky
+from skleak.utils._sklearn_compat import outer_stacklevel
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 
 # Records that share a Krylov space, its blocks at each look, and most directions.
 _RECORDS, _LOOKS, _MOST_DIRECTIONS = 50, (4, 8, 16, 32, 64, 128, 256), 1500
 # Relative margins of what is certified; the larger ones where the smaller do not hold.
 _MARGINS = np.geomspace(1e-9, 1.0, 10)
+# Relative distance from the estimate up to which an end is as good as the loss.
+_TIGHT = 2e-6
 # Relative size of a direction that is none.
 _NO_DIRECTION = 1e-12
 # Columns of products that records take, in such a space and for one system each; entries of
@@ -251,7 +256,23 @@ class _Records:
         # What holds without any space.
         widest = np.abs(self.r) * np.sqrt(1.0 + mean @ mean) / hessian.ridge + size * reach
         slack = self.errors * reach + along.off * size * reach
-        return np.where(np.isnan(found), widest, found) + slack
+        found = np.where(np.isnan(found), widest, found)
+        self._check_tight(float(np.max(found[found > 0.0] / estimate[found > 0.0], initial=1.0)))
+        return found + slack
+
+    def _check_tight(self, excess: float) -> None:
+        """Leave ends far above the estimates to the dense matrix, or warn where that takes long."""
+        p = len(self.factor.coefficients)
+        if excess > 1.0 + _TIGHT:
+            if not takes_long(dense_seconds(p), 32.0 * p**2):
+                raise SlowConvergenceError("upper ends of whole records are far from the losses")
+            warnings.warn(
+                f"Upper ends of what whole records leak are up to {excess:.3g} times the "
+                "estimates: columns differ by much in scale. Scale the columns, or ask for few "
+                "columns by `features`.",
+                CostWarning,
+                stacklevel=outer_stacklevel(),
+            )
 
     def _inside(self, Q: FloatArray, T: FloatArray) -> FloatArray:
         """Norms of the same problem confined to directions; about those, where they suffice."""
