@@ -52,7 +52,7 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.linear_model._fitting import solve_reweighted
+from skleak.linear_model._measured import solve_reweighted
 
 EVENER = 0.6  # spread under "total" over that under IRFIL, at most
 REFIT_TOL, REFIT_STEP = 1e-11, 3e-4  # of differences of the estimator's own reweighting

@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skleak.datasets import fetch_adult, fetch_iwpc, fetch_mnist
 from skleak.influence.reweighting import _search
 from skleak.influence.state import WeightRule
-from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression, _fitting
+from skleak.linear_model import IRFIL, PrivateLinearRegression, PrivateLogisticRegression, _measured
 
 LEVELS = (1e-6, 1e-8)  # relative spread of the leakage
 MOST_FITS = 60
@@ -101,7 +101,7 @@ def watched() -> Iterator[Passes]:
     """Count passes."""
     passes = Passes()
     costs = [
-        (_fitting, "minimize", lambda minimum: minimum.n_iter),
+        (_measured, "minimize", lambda minimum: minimum.n_iter),
         (WeightRule, "norms", lambda _: 1),
         (_search, "newton_direction", lambda direction: 1 + direction.n_products),
     ]
