@@ -17,6 +17,8 @@ from skleak.utils._typing import FloatArray
 
 # Columns below which the inverse matrix is always formed, and steps that a solution usually takes.
 _FEWEST_COLUMNS, _STEPS = 1000, 200
+# What a step takes however few entries there are, in seconds.
+_STEP_SECONDS = 1e-4
 # Relative residual of one round of conjugate gradients, and rounds on what is left: to rounding.
 _TOLERANCE, _ROUNDS = 1e-8, 2
 # Probability that the least eigenvalue is overestimated; relative width at which its search ends,
@@ -132,7 +134,7 @@ class ImplicitHessian:
         """Solve for all columns at once, each alone, with the diagonal of S as preconditioner."""
         Z, R, D, rho = np.zeros_like(B), B, np.zeros_like(B), np.ones(B.shape[1])
         goal = _TOLERANCE * np.linalg.norm(B, axis=0)
-        each = sparse_seconds(self.X.nnz, B.shape[1]) + 1e-6
+        each = sparse_seconds(self.X.nnz, B.shape[1]) + _STEP_SECONDS
         for _ in range(max(10 * _STEPS, int(dense_seconds(len(B)) / each))):
             if np.all(np.linalg.norm(R, axis=0) <= goal):
                 return Z
