@@ -299,7 +299,8 @@ class _Parts:
         products = (u @ self.table).reshape(len(x), n * n, size)
         s = (products @ u[:, :, None]).reshape(len(x), n, n)
         mixed = (r[:, None] @ products.reshape(len(x), n, n * size)).reshape(len(x) * n, size)
-        f = (mixed @ (self.turned[:, : len(self.basis)] @ self.basis)).reshape(len(x), n, -1)
+        f = mixed @ (self.turned[:, : len(self.basis)] @ self.basis)
+        f = f.reshape(len(x), n, self.basis.shape[1])
         return _Block(self, x, r, v, 0.5 * (s + s.swapaxes(1, 2)), f)
 
     @property
