@@ -25,7 +25,7 @@ def subject(model, X, y, **options):
     return AttributeGame(Task(estimator=model, table=X, y=y, **known | options), [0])
 
 
-def by_refits(model, X, y, weights, step=1e-5):
+def by_refits(model, X, y, weights, step=1e-3):
     ends = []
     for sign in (1.0, -1.0):
         moved = X.copy()

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from skleak.influence.jacobian import Columns, FitFactor, WideFactor, record_norms
-from skleak.influence.jacobian._wide import _norms, _Records, _spaces
+from skleak.influence.jacobian._wide import _TIGHT, _norms, _Records, _spaces
 from skleak.losses import LogisticLoss, PoissonLoss, SquaredLoss
 from skleak.solvers import ImplicitHessian, Objective, least_eigenvalue, minimize
 
@@ -53,7 +53,8 @@ def test_whole_records_are_never_below(kind, shape, intercept, target, rng):
     one, dense, wide = _problem(kind, shape, intercept, rng)
     columns = Columns(target=target)
     exact = record_norms(dense, one.X, one.y, columns)
-    _assert_upper(_norms(wide, one.X, one.y, columns, "spectral", False), exact)
+    # What is further off goes to the dense matrix.
+    _assert_upper(_norms(wide, one.X, one.y, columns, "spectral", False), exact, 1.1 * _TIGHT)
 
 
 @pytest.mark.parametrize(("kind", "shape", "intercept"), mostly_slow(CASES, 0, 10))
