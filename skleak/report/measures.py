@@ -350,6 +350,8 @@ class Separator:
     exact: bool = False  # whether all are solved for that can be
     _moved: dict[int, FloatArray] = field(default_factory=dict, repr=False)
     _exposed: dict[int, IntArray] = field(default_factory=dict, repr=False)
+    # Held, as what is kept of each goes by its identity.
+    _looked: list[Unknown] = field(default_factory=list, repr=False)
 
     @cached_property
     def one_step(self) -> OneStep | None:
@@ -436,6 +438,7 @@ class Separator:
 
     def look(self, unknowns: Sequence[Unknown]) -> None:
         """Estimate distances of all columns of one entry together, which is cheaper."""
+        self._looked.extend(unknowns)
         one, groups = self.one_step, dict[float, list[Unknown]]()
         for each in unknowns:
             if one is not None and each.moves is not None:
