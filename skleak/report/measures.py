@@ -38,6 +38,7 @@ from skleak.influence.state import FitState, RecordBatch
 from skleak.report.tables import Separation
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import Blocks, dense, is_large
+from skleak.utils._costs import warn_if_costly
 from skleak.utils._records import TARGET, Persons
 from skleak.utils._summaries import Largest, Merged, Moments, fetched, together
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
@@ -51,6 +52,7 @@ RARE = 0.05
 
 # Multiplications and additions that exact encodings of a report may take.
 MOST_WORK = 1e10
+_RATE = 1e9  # of these, a second
 _ROUNDS = 3
 _PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
 _SYSTEM = 3e8  # as much as a system of its own takes for each value, however small it is
@@ -482,6 +484,13 @@ class Separator:
             return n_values * (_SYSTEM + _REWEIGHTED_PASSES * n * p)
         passes = 0.0 if self.state.objective.loss.quadratic else _PASSES * n * p
         return p * p + n_values * (passes + p)
+
+    def announce(self, unknowns: Sequence[Unknown]) -> None:
+        """Warn where solving for all of these records takes long."""
+        values = (2 if one.values is None else len(one.values) for one in unknowns)
+        seconds = len(self.rows) * sum(map(self._cost, values)) / _RATE
+        instead = "Leave `exact=False`, or ask for few records, or for few columns by `features`."
+        warn_if_costly(f"Solving for {len(self.rows)} records exactly", seconds, 0.0, instead)
 
     def solved(self, requests: Sequence[Request]) -> list[FloatArray]:
         """Exact distances of some records at unit noise, (2, b) each; infinite where not known."""

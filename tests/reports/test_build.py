@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skleak import inspection
 from skleak.accounting import LeakageLedger
-from skleak.exceptions import NoGuaranteeError, UnevenLeakageWarning
+from skleak.exceptions import CostWarning, NoGuaranteeError, UnevenLeakageWarning
 from skleak.linear_model import (
     IRFIL,
     EvenTotal,
@@ -325,6 +325,12 @@ def test_of_many_records_few_are_solved_for_and_all_on_request(model, weights, m
         assert third.exact[present].all()
         assert one.exact[other.exact].all()
         assert_allclose(other.distance[other.exact], one.distance[other.exact], rtol=1e-6)
+
+
+def test_solving_for_all_is_announced(model, monkeypatch):
+    monkeypatch.setattr("skleak.report.measures._RATE", 1.0)
+    with pytest.warns(CostWarning, match="Solving for .* records exactly takes about"):
+        model.leakage_report(exact=True)
 
 
 def test_the_distances_of_a_number_are_those_of_refits(model, frame, weights):

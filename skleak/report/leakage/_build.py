@@ -494,6 +494,8 @@ class _Records:
             some = replace(asked, rows=asked.rows[positions], kept=[]).separator(
                 self.batch.take(positions)
             )
+        if self.exact:
+            some.announce(asked.unknowns)
         return list(solve(some, asked.unknowns, first.leads, positions))
 
     def _labels(self, positions: IntArray) -> Any:
