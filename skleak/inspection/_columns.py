@@ -24,7 +24,7 @@ from skleak.influence.refit import target_encodings
 from skleak.influence.state import FitState
 from skleak.inspection._pipeline import Inspected, separations
 from skleak.inspection._slopes import STEP, flat_records
-from skleak.report.measures import ColumnFacts, real_numbers
+from skleak.report.unknowns import ColumnFacts, real_numbers
 from skleak.utils._blocks import row_blocks
 from skleak.utils._records import (
     TARGET,

@@ -26,15 +26,10 @@ from skleak.inspection._slopes import person_blocks
 from skleak.inspection.refits import Refits
 from skleak.report import LeakageReport
 from skleak.report.leakage import MeasuredTable, build_leakage_report
-from skleak.report.measures import (
-    GOAL,
-    Separator,
-    averaged_information,
-    prior_ends,
-    target,
-)
-from skleak.report.measures import Unknown as UnknownTarget
+from skleak.report.measures import GOAL, Separator, averaged_information, prior_ends
 from skleak.report.tables import Separation
+from skleak.report.unknowns import Unknown as UnknownTarget
+from skleak.report.unknowns import target
 from skleak.utils._blocks import is_large_source
 from skleak.utils._geometry import gained, success_even_odds, true_positives
 from skleak.utils._records import (

@@ -26,9 +26,9 @@ from skleak.influence import candidate_encodings
 from skleak.influence.leakage import leakage_model
 from skleak.influence.refit import operations_each
 from skleak.influence.state import FitState, RecordBatch, partial_state
-from skleak.report.measures import ColumnFacts
-from skleak.report.measures import Unknown as Encoded
-from skleak.report.measures import target as encoded_target
+from skleak.report.unknowns import ColumnFacts
+from skleak.report.unknowns import Unknown as Encoded
+from skleak.report.unknowns import target as encoded_target
 from skleak.utils._arguments import dask_module
 from skleak.utils._blocks import (
     Blocks,

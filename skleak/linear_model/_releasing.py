@@ -46,7 +46,8 @@ from skleak.report.guarantee import (
     individual_privacy,
     output_perturbation_guarantee,
 )
-from skleak.report.measures import MOST_WORK, Separator, Unknown, unknowns
+from skleak.report.measures import MOST_WORK, Separator
+from skleak.report.unknowns import Unknown, unknowns
 from skleak.utils._arguments import check_scalar
 from skleak.utils._blocks import Blocks, is_large
 from skleak.utils._confidential import CalibratedNoise

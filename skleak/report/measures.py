@@ -8,40 +8,31 @@ those of rare values. Where records lie plays no part: of a block of them the fe
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import scale
 
-from skleak.adversary.knowledge import (
-    MAX_VALUES,
-    is_quantity,
-    spaced_records,
-    standardized_spread_left,
-)
 from skleak.exceptions import NoMinimizerWarning
-from skleak.influence.jacobian import Columns, MultinomialFactor
+from skleak.influence.jacobian import MultinomialFactor
 from skleak.influence.leakage import leakage_model
 from skleak.influence.refit import (
-    Move,
     OneStep,
     candidate_encodings,
     largest_distances,
+    largest_leverage,
     target_encodings,
     whitened,
 )
 from skleak.influence.state import FitState, RecordBatch
 from skleak.report.tables import Separation
-from skleak.solvers import MultinomialObjective, Objective
-from skleak.utils._blocks import Blocks, dense, is_large
+from skleak.report.unknowns import Unknown
+from skleak.utils._blocks import dense
 from skleak.utils._costs import warn_if_costly
-from skleak.utils._records import TARGET, Persons
-from skleak.utils._summaries import Largest, Merged, Moments, fetched, together
-from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
+from skleak.utils._summaries import Largest, Merged
+from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 
 # Gain that is tolerated where nobody states a limit, as in audits.
 LIMIT = 0.05
@@ -54,6 +45,9 @@ RARE = 0.05
 MOST_WORK = 1e10
 _RATE = 1e9  # of these, a second
 _ROUNDS = 3
+# Records of a column that are solved for first, where it is mostly one of these; what estimates may
+# err by rounding; and their bounds from which on records of a rare value are solved for; relative.
+_FIRST, _SLACK, _SHARP = 3, 1e-7, 1e-2
 _PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
 _SYSTEM = 3e8  # as much as a system of its own takes for each value, however small it is
 _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
@@ -64,12 +58,11 @@ _N_NODES, _STEP = 7, 0.01
 # Those of a first look at many records, of so many columns together, and how many records are
 # looked at again.
 _FEWEST_NODES, _NUMBERS, _MOST_EXPOSED = 2, 16, 512
-# Rows that mostly tell that a column has many values.
-_LOOK = 512
 # Entries of the table of changed records of columns that are solved for together: 8 MB.
 _TOGETHER = 1 << 20
 
 ESTIMATED = "by one Newton step: there are too many records to solve for each"
+OTHERS = "of all but the most exposed record by one Newton step"
 FIRST_ORDER = "to first order: a change of this kind has no exact answer under a reweighting"
 SHAPE = "the covariance of the noise is a function of the records: what it tells comes on top"
 GOAL = "the noise scale is a function of the records: what it tells comes on top"
@@ -78,259 +71,12 @@ TOGETHER = "a block of numbers, all of them moved together"
 ONE_VALUE = "all records have the same value"
 
 
-@dataclass(frozen=True)
-class Unknown:
-    """A column, a block of columns or the target, as the training records have it. Confidential."""
-
-    name: str
-    columns: IntArray | None  # None for the target
-    values: FloatArray | None  # its values in ascending order, None where they are many, (m, k)
-    counts: FloatArray  # how many records have each, (m,)
-    mean: FloatArray  # of each column, (k,)
-    sd: FloatArray  # standard deviations, (k,)
-    least: float = -np.inf  # no less is possible
-    left: float = 1.0  # share of a standard deviation that is left given the other columns
-
-    @property
-    def kind(self) -> str:
-        """Kind of the column: few "values", a "number", or "numbers", a block of them."""
-        if self.values is not None:
-            return "values"
-        return "number" if len(self.sd) == 1 else "numbers"
-
-    @property
-    def block(self) -> Columns:
-        """The same, as the leakage of a fit takes it."""
-        if self.columns is None:
-            return Columns(np.zeros(0, dtype=np.intp), target=True)
-        return Columns(self.columns)
-
-    @property
-    def step(self) -> FloatArray:
-        """Distance of the numbers that a number is held against, below and above, (k,)."""
-        return self.sd * self.left
-
-    @property
-    def span(self) -> float:
-        """Largest distance between two values that are compared, or of a number from its own."""
-        if self.values is None:
-            return float(np.linalg.norm(self.step))
-        if self.columns is None:
-            return 1.0  # class numbers are names
-        return float(np.linalg.norm(np.ptp(self.values, axis=0)))
-
-    @property
-    def moves(self) -> list[Move] | None:
-        """Return how an entry of two values, or of numbers, changes; None of other columns."""
-        if self.columns is None or len(self.columns) != 1:
-            return None
-        if self.values is None:
-            return [(sign * self.step, 0.0) for sign in (-1.0, 1.0)]
-        # Of two values, the one that a record has is the fit.
-        return [(self.values.sum(axis=0), -2.0)] if len(self.values) == 2 else None
-
-    def by_person(self, objective: Objective, persons: Persons) -> Self:
-        """Return the same, counting the persons that have each value in some row."""
-        if self.values is None:
-            return self
-        own = self.entries(objective.X[persons.rows], objective.y[persons.rows])
-        same = np.all(own[:, None, :] == self.values, axis=2)
-        has = persons.sums(same.astype(float)) > 0.0
-        return replace(self, counts=has.sum(axis=0).astype(float))
-
-    def entries(self, X: Data, y: FloatArray) -> FloatArray:
-        """Entries of some records, of shape (n, k)."""
-        return y[:, None] if self.columns is None else dense(X[:, self.columns])
-
-    def candidates(self, own: FloatArray) -> FloatArray:
-        """Values that are held against each other, (m, k), or those of each record, (n, m, k).
-
-        Of a number, those a step below and above, each of which is held against its own.
-        """
-        if self.values is not None:
-            return self.values
-        return np.maximum(np.stack([own - self.step, own + self.step], axis=1), self.least)
-
-    def shares(self, own: FloatArray) -> FloatArray:
-        """Share of the training records that have the same value, (n,); NaN for numbers."""
-        if self.values is None:
-            return np.full(len(own), np.nan)
-        shares = self.counts / self.counts.sum()
-        if own.shape[1] == 1:
-            line = self.values[:, 0]
-            place = np.minimum(np.searchsorted(line, own[:, 0]), len(line) - 1)
-            return np.where(line[place] == own[:, 0], shares[place], 0.0)
-        every, codes = np.unique(np.vstack([self.values, own]), axis=0, return_inverse=True)
-        known, codes = np.zeros(len(every)), np.ravel(codes)
-        known[codes[: len(shares)]] = shares
-        return known[codes[len(shares) :]]
-
-
-@dataclass(frozen=True)
-class ColumnFacts:
-    """Values of a column, or of a block, if they are few, and its moments, if it holds numbers."""
-
-    n: int  # records
-    values: Array | None  # distinct ones, a missing one among them, (m,) or (m, k); None for many
-    counts: IntArray  # how many records have each, (m,)
-    first: IntArray  # position of the first record with each, (m,)
-    moments: Moments | None  # of numbers that are known; None for other things
-
-    @classmethod
-    def of(cls, entries: Array, position: IntArray, numbers: FloatArray | None) -> Self:
-        """Look at a block of records: their entries, (n,) or (n, k), of which some are numbers."""
-        few = np.max(_codes(entries[:_LOOK]), initial=-1) < MAX_VALUES
-        moments, ones = None if numbers is None else Moments.of(numbers), np.ones(len(entries))
-        return cls._counted(len(entries), entries if few else None, ones, position, moments)
-
-    @classmethod
-    def _counted(
-        cls, n: int, entries: Array | None, counts: Array, first: IntArray, moments: Moments | None
-    ) -> Self:
-        """Count entries, each of so many records, in the order of the first of these."""
-        codes = np.zeros(0, dtype=np.intp) if entries is None else _codes(entries)
-        if entries is None or np.max(codes, initial=-1) >= MAX_VALUES:
-            none = np.zeros(0, dtype=np.intp)
-            return cls(n, None, none, none, moments)
-        start = np.unique(codes, return_index=True)[1]
-        total = np.bincount(codes, counts).astype(np.intp)
-        return cls(n, entries[start], total, first[start], moments)
-
-    @classmethod
-    def of_series(cls, column: pd.Series, start: int) -> Self:
-        """Look at a raw column of a block, whose first record has the position ``start``."""
-        entries = column.to_numpy(dtype=None if column.dtype.kind in "iufb" else object)
-        numbers = real_numbers(entries)
-        known = None if numbers is None else numbers[np.isfinite(numbers), None]
-        return cls.of(entries, start + np.arange(len(entries)), known)
-
-    def merged(self, other: Self) -> Self:
-        """Look at the records of both."""
-        first = np.concatenate([self.first, other.first])
-        order, values = np.argsort(first, kind="stable"), None
-        if self.values is not None and other.values is not None:
-            values = np.concatenate([self.values, other.values])[order]
-        counts = np.concatenate([self.counts, other.counts])[order]
-        moments = together(self.moments, other.moments)
-        return self._counted(self.n + other.n, values, counts, first[order], moments)
-
-    @property
-    def is_quantity(self) -> bool:
-        """True for a quantity, as opposed to one of a few values."""
-        if self.moments is None or not self.moments.n:
-            return False
-        if self.values is None:
-            return True
-        known = np.array([v for v in self.values if not pd.isna(v)], dtype=np.float64)
-        return is_quantity(known[np.isfinite(known)], self.n)
-
-    def unknown(self, name: str, columns: IntArray) -> Unknown:
-        """Decide what encoded columns are."""
-        assert self.moments is not None
-        mean, sd = self.moments.mean, self.moments.std
-        several = len(columns) > 1
-        if self.values is None or (2 * len(self.values) > self.n if several else self.is_quantity):
-            return Unknown(name, columns, None, np.zeros(0), mean, sd)
-        rows = self.values if several else self.values[:, None]
-        values, order = np.unique(rows, axis=0, return_index=True)
-        return Unknown(name, columns, values, self.counts[order].astype(float), mean, sd)
-
-
-def real_numbers(column: Array) -> FloatArray | None:
-    """Return a column of real numbers as floats; None for others, truth values among them."""
-    if column.dtype.kind in "iuf":
-        return column.astype(np.float64)
-    if column.dtype != object:
-        return None
-    missing = pd.isna(column)
-    real = (int, float, np.integer, np.floating)
-    if not all(isinstance(v, real) and not isinstance(v, bool) for v in column[~missing]):
-        return None
-    numbers = np.full(len(column), np.nan)
-    numbers[~missing] = column[~missing].astype(np.float64)
-    return numbers
-
-
-def _codes(entries: Array) -> IntArray:
-    """Return numbers from 0 of the distinct entries, or of rows of them, (n,)."""
-    if entries.ndim == 1:
-        return np.asarray(pd.factorize(entries, use_na_sentinel=False)[0])
-    return np.ravel(np.unique(entries, axis=0, return_inverse=True)[1])
-
-
-@dataclass(frozen=True)
-class TableFacts(Merged):
-    """Facts of the columns and the target of the records that take part in a fit."""
-
-    columns: tuple[ColumnFacts, ...]
-    y: Moments
-    labels: IntArray  # how many records have each label; empty for a number
-
-    @classmethod
-    def of(
-        cls, X: Data, y: FloatArray, weights: FloatArray, blocks: Sequence[IntArray], n_classes: int
-    ) -> Self:
-        """Look at a block of records."""
-        X, present = X.tocsc() if hasattr(X, "tocsc") else X, np.flatnonzero(weights > 0.0)
-        entries = (dense(X[:, columns])[present] for columns in blocks)
-        found = tuple(
-            ColumnFacts.of(np.squeeze(e, 1) if e.shape[1] == 1 else e, present, e) for e in entries
-        )
-        y = y[present]
-        labels = np.bincount(y.astype(np.intp) if n_classes else [], minlength=n_classes)
-        return cls(found, Moments.of(y[:, None]), labels)
-
-
-def unknowns(state: FitState, blocks: Sequence[IntArray], names: Sequence[str]) -> list[Unknown]:
-    """Columns and blocks of columns of the training records, and a private target."""
-    objective, n_classes = state.objective, classes_of(state.objective)
-    rows = objective.X, objective.y, objective.sample_weight
-    if is_large(objective.X):
-        walk, more = Blocks.of(*rows), (blocks, n_classes)
-        facts = walk.map_reduce(TableFacts.of, TableFacts.merged, *more)
-    else:
-        facts = TableFacts.of(*rows, blocks, n_classes)
-    each = zip(facts.columns, names, blocks, strict=True)
-    found = [one.unknown(name, block) for one, name, block in each]
-    mean, sd = facts.y.mean, facts.y.std
-    if state.private_target and not n_classes:
-        least = -np.inf if objective.loss.quadratic else 0.0  # counts
-        found.append(Unknown(TARGET, None, None, np.zeros(0), mean, sd, least))
-    elif state.private_target:
-        if isinstance(objective, MultinomialObjective):
-            mean = sd = np.full(1, np.nan)  # class numbers have no spread
-        values = np.arange(float(n_classes))[:, None]
-        found.append(Unknown(TARGET, None, values, facts.labels.astype(float), mean, sd))
-    return found
-
-
-def with_steps(state: FitState, found: Sequence[Unknown]) -> list[Unknown]:
-    """Return the same, with what the other columns leave of the spread of single numbers."""
-    if all(one.kind != "number" for one in found):
-        return list(found)
-    objective, rows = state.objective, spaced_records(state.objective.n_records)
-    X, y, weight = fetched(rows, objective.X, objective.y, objective.sample_weight)
-    table = scale(np.column_stack([X, y])[weight > 0.0])
-    left = standardized_spread_left(table[:, :-1])
-    left = np.append(left, standardized_spread_left(table)[-1] if state.private_target else 1.0)
-    place = [-1 if one.columns is None else one.columns[0] for one in found]
-    return [
-        replace(one, left=float(left[j])) if one.kind == "number" else one
-        for one, j in zip(found, place, strict=True)
-    ]
-
-
-def target(state: FitState) -> Unknown:
-    """Return the target of the training records."""
-    state = replace(state, private_target=True)
-    return with_steps(state, unknowns(state, (), ()))[0]
-
-
-def classes_of(objective: Objective) -> int:
-    """Return the number of labels that a target may have; 0 for a number."""
-    if isinstance(objective, MultinomialObjective):
-        return objective.n_classes
-    return 2 if objective.loss.name == "logistic" else 0
+def longest_record(state: FitState) -> float:
+    """Largest leverage of a record of a fit, where estimates are bounded by it."""
+    one = not isinstance(state.factor, MultinomialFactor) and state.balanced is None
+    if not one or state.persons is not None or state.objective.loss.quadratic:
+        return np.inf
+    return state.once(largest_leverage)
 
 
 # A column, places of some records (b,), and values of it, (m, k) or (b, m, k).
@@ -350,6 +96,7 @@ class Separator:
     outside: bool = False  # whether the records of the fit lie outside memory
     fewest: int = 8  # records of a column that are solved for, whatever the work
     exact: bool = False  # whether all are solved for that can be
+    longest: float | None = None  # see `OneStep`; None for that of the fit
     _moved: dict[int, FloatArray] = field(default_factory=dict, repr=False)
     _exposed: dict[int, IntArray] = field(default_factory=dict, repr=False)
     # Held, as what is kept of each goes by its identity.
@@ -360,7 +107,10 @@ class Separator:
         """All records, prepared for one Newton step; None where there is no such answer."""
         if isinstance(self.state.factor, MultinomialFactor) or self.batch.persons is not None:
             return None
-        return OneStep.of(self.state, self.batch)
+        longest = self.longest
+        if longest is None:
+            longest = longest_record(self.state)
+        return OneStep.of(self.state, self.batch, longest)
 
     def measure(self, unknown: Unknown) -> Separation:
         """Distances between the values of a column of every record, of which few are solved for."""
@@ -378,7 +128,7 @@ class Separator:
         distances, exact = np.full((2, len(own)), np.nan), np.zeros(len(own), dtype=bool)
         note = ""
         if solved is not None:
-            distances, exact = self.estimated(unknown, own, unknown.candidates(own))
+            distances, _, exact = self.estimated(unknown, own, unknown.candidates(own))
             distances = distances.copy()
             here = np.isin(position, solved.position)
             place = np.searchsorted(solved.position, position[here])
@@ -386,7 +136,7 @@ class Separator:
             lost = ~np.isfinite(distances[0])
             told, some_lost = bool(np.all((exact | lost)[present])), bool(np.any(lost & present))
             distances = self.over_noise(np.where(present, distances, 0.0))
-            note = self.why(unknown, told, some_lost)
+            note = self.why(unknown, told, some_lost, solved.settled)
         number, few = unknown.kind == "number", unknown.values is not None
         return Separation(
             unknown.name,
@@ -418,8 +168,11 @@ class Separator:
 
     def estimated(
         self, unknown: Unknown, own: FloatArray, candidates: FloatArray
-    ) -> tuple[FloatArray, BoolArray]:
-        """Distances at unit noise for all records without solving for any, (2, n) and (n,)."""
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Distances at unit noise for all records without solving for any, (2, n).
+
+        With bounds on what they err by, and where they are exact, (n,) each.
+        """
         n, one = len(own), self.one_step
         sharp = self.state.objective.loss.quadratic and self._differentiable
         if one is not None and own.shape[1] == 1:
@@ -427,16 +180,20 @@ class Separator:
             done = sharp and (moves is not None or one.compares_all(candidates.shape[-2]))
             exact = np.full(n, done) & (self.rows >= 0)
             if unknown.columns is None and self.state.balanced is None:
-                found = one.targets(candidates[..., 0])
-                return np.array(found if unknown.values is not None else found[1:] * 2), exact
+                between, apart, error = one.targets(candidates[..., 0])
+                between = apart if unknown.values is None else between
+                return np.stack([between, apart]), error, exact
             if moves is not None:
                 if id(unknown) not in self._moved:
                     self.look([unknown])
-                return np.broadcast_to(self._moved[id(unknown)], (2, n)), exact
+                distance, error = self._moved[id(unknown)]
+                return np.broadcast_to(distance, (2, n)), error, exact
             if unknown.columns is not None:
-                return np.array(one.column(int(unknown.columns[0]), candidates[:, 0])), exact
+                *pair, error = one.column(int(unknown.columns[0]), candidates[:, 0])
+                return np.stack(pair), error, exact
         loss = self._unit_losses(unknown, np.arange(n))
-        return np.tile(loss * unknown.span, (2, 1)), np.zeros(n, dtype=bool)
+        unbounded = np.full(n, np.inf)
+        return np.tile(loss * unknown.span, (2, 1)), unbounded, np.zeros(n, dtype=bool)
 
     def look(self, unknowns: Sequence[Unknown]) -> None:
         """Estimate distances of all columns of one entry together, which is cheaper."""
@@ -451,7 +208,7 @@ class Separator:
             moves = [(np.concatenate([start for start, _ in m]), m[0][1]) for m in pairs]
             assert one is not None
             found = one.moved(columns, moves)
-            self._moved.update(zip(map(id, some), found, strict=True))
+            self._moved.update(zip(map(id, some), found.swapaxes(0, 1), strict=True))
         there = np.flatnonzero(self.batch.present)
         numbers = [each for each in unknowns if each.kind == "number" and each.columns is not None]
         numbers = [each for each in numbers if float(each.sd[0]) > 0.0]
@@ -650,7 +407,7 @@ class Separator:
             return np.asarray(moved / self.state.noise_scale)
         return np.where(moved > 0.0, np.inf, 0.0)
 
-    def why(self, unknown: Unknown, exact: bool, lost: bool) -> str:
+    def why(self, unknown: Unknown, exact: bool, lost: bool, settled: bool) -> str:
         """Say what should be known of the distances of a column."""
         if unknown.values is not None and len(unknown.values) == 1:
             return ONE_VALUE
@@ -658,16 +415,23 @@ class Separator:
         if self.state.noise.reads_data:
             told.append(SHAPE)
         elif not exact:
-            told.append(ESTIMATED if self.solvable(unknown) else FIRST_ORDER)
+            estimated = OTHERS if settled else ESTIMATED
+            told.append(estimated if self.solvable(unknown) else FIRST_ORDER)
         return "; ".join(filter(None, told))
 
 
 @dataclass(frozen=True)
 class Leads(Merged):
-    """Records of which a column may be told best, to be solved for."""
+    """Records of which a column may be told best, to be solved for.
 
-    far: Largest  # by estimated distance; ``distances`` (m, 2) of two values, and from the own one
-    rare: Largest  # the first ones of a rare value
+    Records go by what their distance is at most. Where what is known of that is no bound, or one
+    of more than twice the distance, they go by the latter, and are counted.
+    """
+
+    far: Largest  # ``distances`` (m, 2) of two values, and from the own one
+    n_open: int  # records that may be solved for
+    n_unbounded: int  # records of which what is known is no bound
+    rare: Largest  # the first ones of a rare value whose estimates are not sharp
     exposed: Largest  # by how well a number may be known
 
     @classmethod
@@ -676,16 +440,21 @@ class Leads(Merged):
         batch = separator.batch
         own = unknown.entries(batch.X, batch.y)
         candidates, share = unknown.candidates(own), unknown.shares(own)
-        distances, exact = separator.estimated(unknown, own, candidates)
+        distances, error, exact = separator.estimated(unknown, own, candidates)
         open_ = separator.solvable(unknown) & (separator.rows >= 0) & batch.present & ~exact
         most = separator.most_solved(candidates.shape[-2])
-        told = {"distances": distances.T}
-        far = Largest.of(_ROUNDS * most + 1, distances[0], position, told, open_)
-        rare = Largest.of(most, np.zeros(len(own)), position, told, open_ & (share <= RARE))
+        unbounded = ~(error <= distances[0])
+        highest = distances[0] * (1.0 + _SLACK) + np.where(unbounded, 0.0, error)
+        told = {"distances": distances.T, "highest": highest, "unbounded": unbounded}
+        far = Largest.of(_ROUNDS * most + 1, highest, position, told, open_)
+        blurred = open_ & (share <= RARE) & ~(error <= _SHARP * distances[0])
+        rare = Largest.of(most, np.zeros(len(own)), position, told, blurred)
+        n_unbounded = int(np.sum((unbounded | ~open_) & batch.present & ~exact))
         known, some = np.zeros(len(own)), np.zeros(len(own), dtype=bool)
         if unknown.kind == "number" and float(unknown.sd[0]) > 0.0:
             known, some = separator.exposure(unknown), batch.present
-        return cls(far, rare, Largest.of(separator.n_exposed, known, position, {}, some))
+        exposed = Largest.of(separator.n_exposed, known, position, {}, some)
+        return cls(far, int(np.sum(open_)), n_unbounded, rare, exposed)
 
 
 @dataclass(frozen=True)
@@ -695,6 +464,7 @@ class Solved:
     position: IntArray  # ascending, (m,)
     distances: FloatArray  # of two values, and from the own one, (2, m)
     exact: BoolArray  # (m,)
+    settled: bool  # whether no other record may be told better
     information: float  # about a number, averaged over its prior; NaN for values
 
 
@@ -707,7 +477,12 @@ class _Search:
     where: IntArray  # their places in the separator, (m,)
     candidates: FloatArray
     distances: FloatArray  # estimates, and then what was solved, (2, m)
+    highest: FloatArray  # what the first of them is at most, see `Leads`, (m,)
+    unbounded: BoolArray  # where that is no bound, (m,)
+    n_unbounded: int  # of all records, whether they may be solved for or not
+    others: float  # what those of other records are at most, but where that is no bound
     rare: IntArray  # places of those with a rare value, which are all solved for
+    first: int  # records of the first round
     most: int  # records of a round
     exact: BoolArray  # (m,)
     solved: BoolArray  # (m,)
@@ -718,20 +493,38 @@ class _Search:
         some = np.union1d(leads.far.position, leads.rare.position).astype(np.intp)
         where, batch = np.searchsorted(positions, some), separator.batch
         candidates = unknown.candidates(unknown.entries(batch.X[where], batch.y[where]))
-        distances, none = np.empty((2, len(some))), np.zeros((2, len(some)), dtype=bool)
+        distances, none = np.empty((2, len(some))), np.zeros((3, len(some)), dtype=bool)
+        highest, (unbounded, *more) = np.empty(len(some)), none
         for found in (leads.far, leads.rare):
-            distances[:, np.searchsorted(some, found.position)] = found.columns["distances"].T
+            place, told = np.searchsorted(some, found.position), found.columns
+            distances[:, place], highest[place] = told["distances"].T, told["highest"]
+            unbounded[place] = told["unbounded"]
         rare = np.searchsorted(some, leads.rare.position)
         most = separator.most_solved(candidates.shape[-2])
-        return cls(unknown, some, where, candidates, distances, rare, most, *none)
+        # All, where there is time for all, or nothing tells which are enough.
+        first = most if leads.n_open <= most or unbounded.any() else min(_FIRST, most)
+        others = leads.far.score[-1] if leads.n_open > len(leads.far) else -np.inf
+        estimates = distances, highest, unbounded, leads.n_unbounded, float(others)
+        return cls(unknown, some, where, candidates, *estimates, rare, first, most, *more)
+
+    @property
+    def best(self) -> float:
+        """Largest distance of those that were solved for."""
+        return float(self.distances[0].max(where=self.solved, initial=-np.inf))
+
+    @property
+    def settled(self) -> bool:
+        """True if no record that was not solved for lies further apart."""
+        n_unbounded = self.n_unbounded - int(np.sum(self.unbounded & self.solved))
+        rest = self.highest.max(where=~self.solved, initial=self.others)
+        return n_unbounded == 0 and bool(rest <= max(self.best, 0.0))
 
     def next(self) -> IntArray:
         """Choose records to solve for, (b,); none where no other may lie further apart."""
-        if np.any(self.solved) and self.solved[self.distances[0].argmax()]:
-            return np.zeros(0, dtype=np.intp)
-        open_ = np.flatnonzero(~self.solved)
-        order = open_[np.argsort(-self.distances[0, open_], kind="stable")]
-        return np.union1d(order[: self.most], self.rare[~self.solved[self.rare]])
+        open_ = np.flatnonzero(~self.solved & (self.highest > self.best))
+        order = open_[np.argsort(-self.highest[open_], kind="stable")]
+        most = self.most if self.solved.any() else self.first
+        return np.union1d(order[:most], self.rare[~self.solved[self.rare]])
 
     def request(self, which: IntArray) -> Request:
         """Ask for the distances of some records."""
@@ -764,6 +557,7 @@ def solve(
             one.position[one.solved],
             one.distances[:, one.solved],
             one.exact[one.solved],
+            one.settled,
             known.get(k, np.nan),
         )
         for k, one in enumerate(searches)

@@ -6,7 +6,7 @@ from helpers import mostly_slow
 from scipy import sparse
 
 from skleak.influence import candidate_encodings
-from skleak.influence.refit import OneStep
+from skleak.influence.refit import OneStep, largest_leverage, target_encodings
 from skleak.influence.refit._changes import Change
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -123,6 +123,47 @@ def test_the_information_of_an_entry_is_the_squared_speed_of_the_minimizer(rng):
     below, above = (candidate_encodings(state, X, y, 2, nodes + d) for d in (-step, step))
     speed = (((above - below) / (2.0 * step)) ** 2).sum(axis=2)
     np.testing.assert_allclose(found, speed @ weights, rtol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [PrivateLogisticRegression, PrivatePoissonRegressor])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("n, spread", [(30, 0.0), (30, 1.0), (300, 0.0), (300, 0.7)])
+def test_what_one_newton_step_errs_by_is_bounded(estimator, fit_intercept, n, spread, rng):
+    X, y = make_problem(estimator, rng, n)
+    X[:, 1:] *= 0.5 * np.exp(spread * rng.normal(size=(n, 1)))
+    X[:, 3] = rng.integers(0, 4, n)
+    weight = rng.integers(0, 4, n).astype(float)
+    model = estimator(1.0, alpha=1e-2, fit_intercept=fit_intercept, tol=1e-12)
+    state = model.fit(X, y, sample_weight=weight)._confidential_state()
+    one = OneStep.of(state, state.training, largest_leverage(state))
+
+    def gaps(columns, values):
+        """Exact distances of two values, and of one from the fit."""
+        if columns is None:
+            points = target_encodings(state, np.arange(n), np.asarray(values))
+        else:
+            points = candidate_encodings(state, X, y, columns, values)
+        own = np.linalg.norm(points - state.factor.coefficients, axis=2).max(axis=1)
+        pairs = np.linalg.norm(points[:, :, None] - points[:, None], axis=3)
+        return pairs.max(axis=(1, 2)), own
+
+    (flipped,), (error,) = one.moved(np.array([0]), [(np.array([1.0]), -2.0)])
+    exact = gaps(0, [0.0, 1.0])[0]
+    assert np.all(np.abs(flipped - exact) <= error * (1.0 + 1e-7) + 1e-12)
+    moves = [(np.array([sign]), 0.0) for sign in (-0.8, 0.8)]
+    (apart,), (far,) = one.moved(np.array([1]), moves)
+    exact = gaps(1, X[:, [1], None] + np.array([[-0.8], [0.8]]))[1]
+    assert np.all(np.abs(apart - exact) <= far * (1.0 + 1e-7) + 1e-12)
+    *found, most = one.column(3, np.arange(4.0))
+    for distance, exact in zip(found, gaps(3, np.arange(4.0)), strict=True):
+        assert np.all(np.abs(distance - exact) <= most * (1.0 + 1e-7) + 1e-12)
+    _, apart, most = one.targets(np.array([0.0, 1.0]))
+    exact = gaps(None, [0.0, 1.0])[1]
+    assert np.all(np.abs(apart - exact) <= most * (1.0 + 1e-7) + 1e-12)
+    # Bounds that say something, where no record is far from the others.
+    if n == 300 and not spread:
+        assert np.median(error[weight > 0.0] / flipped[weight > 0.0]) < 0.2
+    assert OneStep.of(state, state.training).column(3, np.arange(4.0))[2].max() == np.inf
 
 
 def test_own_value_and_absent_records_are_the_fit_itself(rng):

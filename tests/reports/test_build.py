@@ -327,6 +327,29 @@ def test_of_many_records_few_are_solved_for_and_all_on_request(model, weights, m
         assert_allclose(other.distance[other.exact], one.distance[other.exact], rtol=1e-6)
 
 
+@pytest.mark.parametrize("estimator", [PrivateLogisticRegression, PrivatePoissonRegressor])
+def test_the_most_exposed_of_many_records_is_proven_from_few(estimator, rng, monkeypatch):
+    n = 1500
+    X = np.column_stack([rng.random(n) < 0.3, rng.integers(0, 4, n), rng.normal(size=(n, 2))])
+    y = rng.integers(0, 2, n)
+    whole = estimator(0.1, alpha=1e-2).fit(X, y).leakage_report(exact=True)
+    monkeypatch.setattr("skleak.report.leakage._build.MOST_WORK", 1e7)
+    few = estimator(0.1, alpha=1e-2).fit(X, y).leakage_report()
+    assert few.features["exact"].all()
+    rows = few.features.index[few.features["kind"] != "target"]
+    for name in ("distance", "most_exposed_record"):
+        expected = whole.features.loc[rows, name]
+        if name == "distance":
+            assert_allclose(few.features.loc[rows, name], expected, rtol=1e-6)
+        else:
+            assert (few.features.loc[rows, name] == expected).all()
+    assert max(one.exact.sum() for one in few.persons) < 100
+    # A record that outweighs all others leaves no bound: nothing is proven then, and nobody says so.
+    X[0, 2:] = 1e3
+    few = estimator(0.1, alpha=1e-9).fit(X, y).leakage_report()
+    assert not few.features["exact"].all()
+
+
 def test_solving_for_all_is_announced(model, monkeypatch):
     monkeypatch.setattr("skleak.report.measures._RATE", 1.0)
     with pytest.warns(CostWarning, match="Solving for .* records exactly takes about"):

@@ -21,7 +21,7 @@ from skleak.adversary.models import Learner, find_learner
 from skleak.audit.noise._mechanism import is_ours
 from skleak.audit.tables._rates import Design, Outcome, over_noise
 from skleak.exceptions import AttackNotApplicableError
-from skleak.report.measures import ColumnFacts
+from skleak.report.unknowns import ColumnFacts
 from skleak.utils._arguments import dask_module
 from skleak.utils._blocks import aligned_chunks, computed, is_large
 from skleak.utils._geometry import gained, true_positives

@@ -10,28 +10,17 @@ Steps to the minimizers with a record changed, to second order without a pass ov
 With s the Newton step with the changed Hessian H', the gradient there is half of T[s, s] and terms
 of third order, T the third derivatives of all losses with the record changed: a tensor of p^3
 entries that is made once. Where what is left is small enough, no pass over the data is needed.
-
-How far one changed entry of a record moves the minimizer, by one Newton step, for all records.
-
-With ``x' = x + t e_j`` the change of the gradient, ``k (r' x' - r x)``, and that of the Hessian,
-``k (c' x' x'^T - c x x^T)``, lie in the span of ``V = [x~, e_j]``, so that the step is
-
-    delta = -A V q,    q = (I + M V^T A V)^-1 g ,
-    g = k [r' - r, r' t],    M = k [[c' - c, c' t], [c' t, c' t^2]] ,
-
-and all distances follow from the 2 x 2 products of ``A x~`` and ``A e_j``. Exact for the squared
-loss; for others it says which records to solve for.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 from scipy import linalg
 
-from skleak.influence.noise import mean_factor, noise_root
+from skleak.influence.noise import noise_root
 from skleak.influence.refit._chord import (
     LOST,
     SAFETY,
@@ -45,11 +34,11 @@ from skleak.influence.refit._chord import (
     second_order,
     third_derivatives,
 )
-from skleak.influence.state import FitState, RecordBatch
+from skleak.influence.state import FitState
 from skleak.solvers import Objective
-from skleak.utils._blocks import Blocks, dense, is_large, row_blocks
+from skleak.utils._blocks import dense, is_large, row_blocks
 from skleak.utils._linalg import SingularMatrixError, augment, each_or_nan
-from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
+from skleak.utils._typing import BoolArray, FloatArray, IntArray
 
 # Relative error by rounding of a Hessian, from which on Newton's steps are taken one by one.
 _ROUNDED = 1e-6
@@ -547,189 +536,6 @@ class Expansion:
         rate = np.maximum(np.sqrt(np.maximum(square, 0.0)), ratio)
         left = rate * (moved + 0.25 * rate * first)
         return steps - second, moved, np.where(rate < _SLOW, left, first)
-
-
-# Pairs of values, over all records, that are compared.
-_MOST_PAIRS = 2e7
-# Entries of the tables of a block of records and columns: 64 KB, of which there are many.
-_COLUMNS = 1 << 13
-# How the entries x of k columns change, by ``start + slope x``: start (k,), and slope.
-Move = tuple[FloatArray, float]
-
-
-@dataclass(frozen=True)
-class OneStep:
-    """Records of a fit with one predictor, prepared for changes of single entries. Confidential.
-
-    Lengths are those over the noise at scale 1.
-    """
-
-    state: FitState
-    X: Data
-    y: FloatArray
-    weight: FloatArray  # ``k``, (n,)
-    predictor: FloatArray  # ``x~ . w``, (n,)
-    leverage: FloatArray  # ``x~^T A x~``, (n,)
-    length: FloatArray  # ``|A x~|^2``, (n,)
-    response: FloatArray  # ``A S^-1 A``, (p, p)
-
-    @classmethod
-    def of(cls, state: FitState, batch: RecordBatch) -> Self:
-        """Prepare records, with the part that they take in the fit."""
-        factor = state.factor
-        factor.check_one_predictor()
-        shaped = mean_factor(state).response
-        response = shaped.T @ shaped
-
-        def measured(X: FloatArray, y: FloatArray) -> FloatArray:
-            x = factor.derivatives(X, y)[0]
-            leverage = np.einsum("ij,ij->i", x @ factor.inverse_hessian, x)
-            length = np.einsum("ij,ij->i", x @ response, x)
-            return np.stack([x @ factor.coefficients, leverage, length], axis=1)
-
-        found = Blocks.of(batch.X, batch.y).map(measured)
-        predictor, leverage, length = found.T
-        return cls(state, batch.X, batch.y, batch.factors, predictor, leverage, length, response)
-
-    def targets(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Largest distance of two targets, and of one from the record's own, (n,) each.
-
-        Shapes: ``targets`` (n_values,), or (n, n_values) for those of each record's own.
-        """
-        loss, a = self.state.objective.loss, self.predictor[:, None]
-        own = loss.residual(self.predictor, self.y)[:, None]
-        moved = loss.residual(a, np.broadcast_to(targets, (len(self.y), targets.shape[-1]))) - own
-        size = self.weight * np.sqrt(self.length)
-        both = np.concatenate([moved, np.zeros_like(own)], axis=1)
-        return size * np.ptp(both, axis=1), size * np.abs(moved).max(axis=1)
-
-    def column(self, j: int, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Largest distance of two values of a column, and of one from the record's own, (n,) each.
-
-        Shapes: ``values`` (n_values,).
-        """
-        compares_all, last = self.compares_all(len(values)), len(values) - 1
-
-        def furthest(x: FloatArray, some: _Columns) -> FloatArray:
-            q = [some.solved(value - x) for value in values]
-            own = largest = np.max([some.squares(*each) for each in q], axis=0)
-            for one in range(last) if compares_all else (0, last):
-                for other in range(one + 1, len(q)):
-                    gap = (there - here for there, here in zip(q[other], q[one], strict=True))
-                    largest = np.maximum(largest, some.squares(*gap))
-            return np.sqrt(np.concatenate([largest, own], axis=1))
-
-        largest, own = self._by_block(np.array([j]), furthest)
-        return largest, own
-
-    def compares_all(self, n_values: int) -> bool:
-        """Return True if all pairs of values are compared, not just those with first and last."""
-        return n_values**2 * len(self.y) <= 2.0 * _MOST_PAIRS
-
-    def moved(self, columns: IntArray, moves: Sequence[Move]) -> FloatArray:
-        """Largest distance of an entry from those it is moved to, (k, n) for k columns."""
-
-        def furthest(x: FloatArray, some: _Columns) -> FloatArray:
-            each = (some.squares(*some.solved(start + slope * x)) for start, slope in moves)
-            return np.sqrt(reduce(np.maximum, each))
-
-        return self._by_block(columns, furthest)
-
-    def information(
-        self,
-        columns: IntArray,
-        nodes: FloatArray,
-        weights: FloatArray,
-        step: FloatArray,
-        dtype: Any = np.float64,
-    ) -> FloatArray:
-        """Squared speed of the minimizer in k columns, averaged over nodes of each, (k, n).
-
-        By central differences; each node counts for all records. In single precision they are good
-        for a first look.
-
-        Shapes: ``nodes`` (n_nodes, k); ``weights`` (n_nodes,); ``step`` (k,).
-        """
-        step = step.astype(dtype)
-
-        def averaged(x: FloatArray, some: _Columns) -> FloatArray:
-            total = np.zeros_like(x)
-            for node, weight in zip(nodes.astype(dtype), weights.astype(dtype), strict=True):
-                below, above = (some.solved(node + sign * step - x) for sign in (-1.0, 1.0))
-                gap = (there - here for there, here in zip(above, below, strict=True))
-                total += weight * some.squares(*gap)
-            return total / (4.0 * step**2)
-
-        return self._by_block(columns, averaged, dtype)
-
-    def take(self, which: IntArray) -> Self:
-        """Return some of the records."""
-        own = ("X", "y", "weight", "predictor", "leverage", "length")
-        return replace(self, **{name: getattr(self, name)[which] for name in own})
-
-    def _by_block(
-        self,
-        columns: IntArray,
-        f: "Callable[[FloatArray, _Columns], FloatArray]",
-        dtype: Any = np.float64,
-    ) -> FloatArray:
-        """Rows of what a function finds of entries (b, k), whatever it finds of each, (m, n)."""
-        factor, loss = self.state.factor, self.state.objective.loss
-        images = np.hstack([factor.inverse_hessian[:, columns], self.response[:, columns]])
-        at = columns, columns
-        own = factor.coefficients[columns], factor.inverse_hessian[at], self.response[at]
-
-        def found(X: FloatArray, *vectors: FloatArray) -> FloatArray:
-            y, weight, predictor, leverage, length = (values[:, None] for values in vectors)
-            both = np.split(augment(X, factor.fit_intercept) @ images, 2, axis=1)
-            before = loss.residual(predictor, y), loss.curvature(predictor)
-            given = (weight, predictor, leverage, length, *before, *both, *own)
-            some = _Columns(loss, *(values.astype(dtype, copy=False) for values in given))
-            return f(X[:, columns].astype(dtype, copy=False), some)
-
-        vectors = self.y, self.weight, self.predictor, self.leverage, self.length
-        blocks = Blocks.of(self.X, *vectors, width=len(columns), elements=_COLUMNS)
-        return blocks.map(found).T
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Entries of a block of b records in k columns, prepared for changes of each."""
-
-    loss: Any
-    weight: FloatArray  # ``k``, (b, 1)
-    predictor: FloatArray  # (b, 1)
-    leverage: FloatArray  # (b, 1)
-    length: FloatArray  # (b, 1)
-    residual: FloatArray  # (b, 1)
-    curvature: FloatArray  # (b, 1)
-    along: FloatArray  # ``x~^T A e_j``, (b, k)
-    cross: FloatArray  # ``x~^T A S^-1 A e_j``, (b, k)
-    w: FloatArray  # (k,)
-    inverse: FloatArray  # ``A_jj``, (k,)
-    response: FloatArray  # ``(A S^-1 A)_jj``, (k,)
-
-    def solved(self, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``q`` of entries that change by ``t`` (b, k), two of shape (b, k)."""
-        k, h, u, inverse = self.weight, self.leverage, self.along, self.inverse
-        change = self.loss.mean_change(self.predictor, t * self.w)
-        g0, g1 = k * change, k * (self.residual + change) * t
-        if self.loss.quadratic:
-            m01 = k * t
-            b00, b01 = 1.0 + m01 * u, m01 * inverse
-            b10, b11 = m01 * (h + t * u), 1.0 + m01 * (u + t * inverse)
-        else:
-            curvature = self.loss.curvature(self.predictor + t * self.w)
-            m00, m01 = k * (curvature - self.curvature), k * curvature * t
-            b00, b01 = 1.0 + m00 * h + m01 * u, m00 * u + m01 * inverse
-            b10, b11 = m01 * (h + t * u), 1.0 + m01 * (u + t * inverse)
-        determinant = b00 * b11 - b01 * b10
-        return (b11 * g0 - b01 * g1) / determinant, (b00 * g1 - b10 * g0) / determinant
-
-    def squares(self, q0: FloatArray, q1: FloatArray) -> FloatArray:
-        """Return ``|A V q|^2``, of shape (b, k)."""
-        squares = q0 * (q0 * self.length + 2.0 * q1 * self.cross) + q1 * q1 * self.response
-        return np.maximum(squares, 0.0)
 
 
 def whitened(state: FitState, points: FloatArray) -> FloatArray:

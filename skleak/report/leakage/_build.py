@@ -32,12 +32,11 @@ from skleak.report.measures import (
     Leads,
     Separator,
     Solved,
-    Unknown,
+    longest_record,
     solve,
-    unknowns,
-    with_steps,
 )
 from skleak.report.tables import Separation, attacker
+from skleak.report.unknowns import Unknown, unknowns, with_steps
 from skleak.solvers import MultinomialObjective
 from skleak.utils._blocks import Blocks, is_large, positions_of, row_blocks
 from skleak.utils._geometry import gained, true_positives
@@ -187,6 +186,7 @@ class _Asked:
     note: str
     persons: Persons | None = None  # of whom the records are the first rows
     exact: bool = False  # whether all records are solved for
+    longest: float | None = None  # see `longest_record`
     # The one of records in memory, which both passes look at.
     kept: list[Separator] = field(default_factory=list)
 
@@ -198,7 +198,7 @@ class _Asked:
         rows = there if self.rows is None else self.rows
         work = MOST_WORK / max(1, len(self.unknowns))
         given = self.model.state, batch, rows, work, self.note, self.n, self.outside
-        found = Separator(*given, exact=self.exact)
+        found = Separator(*given, exact=self.exact, longest=self.longest)
         if not self.outside:
             self.kept.append(found)
         return found
@@ -473,6 +473,7 @@ class _Records:
             GOAL if self.promises.noise_goal is not None else "",
             self.batch.persons,
             self.exact,
+            longest_record(state) if self.outside and found else None,
         )
 
     def _solved(self, asked: _Asked, first: _Survey) -> list[Solved | None]:
