@@ -344,7 +344,7 @@ def test_the_most_exposed_of_many_records_is_proven_from_few(estimator, rng, mon
         else:
             assert (few.features.loc[rows, name] == expected).all()
     assert max(one.exact.sum() for one in few.persons) < 100
-    # A record that outweighs all others leaves no bound: nothing is proven then, and nobody says so.
+    # A record that outweighs all others leaves no bound, and nothing is said to be proven.
     X[0, 2:] = 1e3
     few = estimator(0.1, alpha=1e-9).fit(X, y).leakage_report()
     assert not few.features["exact"].all()
