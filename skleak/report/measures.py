@@ -55,9 +55,8 @@ _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
 _ROUND_OFF = 1e-13
 # Nodes of the normal law of a number, and the step between its values, in standard deviations.
 _N_NODES, _STEP = 7, 0.01
-# Those of a first look at many records, of so many columns together, and how many records are
-# looked at again.
-_FEWEST_NODES, _NUMBERS, _MOST_EXPOSED = 2, 16, 512
+# Records whose numbers are looked at to find those that are known best.
+_MOST_EXPOSED = 512
 # Entries of the table of changed records of columns that are solved for together: 8 MB.
 _TOGETHER = 1 << 20
 
@@ -98,7 +97,6 @@ class Separator:
     exact: bool = False  # whether all are solved for that can be
     longest: float | None = None  # see `OneStep`; None for that of the fit
     _moved: dict[int, FloatArray] = field(default_factory=dict, repr=False)
-    _exposed: dict[int, IntArray] = field(default_factory=dict, repr=False)
     # Held, as what is kept of each goes by its identity.
     _looked: list[Unknown] = field(default_factory=list, repr=False)
 
@@ -156,8 +154,7 @@ class Separator:
 
     def estimate(self, unknown: Unknown) -> float:
         """Largest distance between the values of a column, without solving for any record."""
-        own = unknown.entries(self.batch.X, self.batch.y)
-        distances = self.estimated(unknown, own, unknown.candidates(own))[0][0]
+        distances = self._estimated(unknown)[0][0]
         return float(self.over_noise(distances[self.batch.present].max()))
 
     def most_solved(self, n_values: int) -> int:
@@ -209,17 +206,6 @@ class Separator:
             assert one is not None
             found = one.moved(columns, moves)
             self._moved.update(zip(map(id, some), found.swapaxes(0, 1), strict=True))
-        there = np.flatnonzero(self.batch.present)
-        numbers = [each for each in unknowns if each.kind == "number" and each.columns is not None]
-        numbers = [each for each in numbers if float(each.sd[0]) > 0.0]
-        if one is None or not self._differentiable or len(there) <= 2 * _MOST_EXPOSED:
-            return
-        for k in range(0, len(numbers), _NUMBERS):
-            few = numbers[k : k + _NUMBERS]
-            found = self._speeds(there, few, _FEWEST_NODES, np.float32)
-            for each, speeds in zip(few, found, strict=True):
-                most = np.argpartition(speeds, -_MOST_EXPOSED)[-_MOST_EXPOSED:]
-                self._exposed[id(each)] = np.sort(there[most])
 
     def _unit_losses(self, unknown: Unknown, which: IntArray) -> FloatArray:
         """Fisher information loss of some records about a column, at unit noise, (b,)."""
@@ -328,7 +314,9 @@ class Separator:
                 order = np.argsort(-self.exposure(unknown), kind="stable")
                 exposed = order[: self.n_exposed]
             known = exposed[self.rows[exposed] >= 0]
-            if self._differentiable and len(known):
+            if self._differentiable and len(known) and self._sharp(unknown, known):
+                squares[k] = self._speeds(known, unknown)
+            elif self._differentiable and len(known):
                 averaged[k] = unknown, known
             else:
                 squares[k] = self._unit_losses(unknown, exposed) ** 2
@@ -347,29 +335,38 @@ class Separator:
     def exposure(self, unknown: Unknown) -> FloatArray:
         """Estimate how well a number of each record may be known, (n,).
 
-        Of many records those are zero that a look at few nodes leaves far below the others.
+        Of many records those are zero of which a step tells far less than of the others.
         """
         one = self.one_step if self._differentiable else None
         if one is None or unknown.columns is None:
             squares = self._unit_losses(unknown, np.arange(len(self.rows))) ** 2
             return np.where(self.batch.present, squares, 0.0)
-        some = self._exposed.get(id(unknown), np.flatnonzero(self.batch.present))
+        some = np.flatnonzero(self.batch.present)
+        if len(some) > 2 * _MOST_EXPOSED:
+            distances = self._estimated(unknown)[0][0, some]
+            some = np.sort(some[np.argpartition(distances, -_MOST_EXPOSED)[-_MOST_EXPOSED:]])
         squares = np.zeros(len(self.rows))
-        squares[some] = self._speeds(some, [unknown], _N_NODES)[0]
+        squares[some] = self._speeds(some, unknown)
         return squares
 
-    def _speeds(
-        self, some: IntArray, numbers: Sequence[Unknown], n_nodes: int, dtype: Any = np.float64
-    ) -> FloatArray:
-        """Information about numbers in some records, by one Newton step, (k, b)."""
-        one = self.one_step
-        assert one is not None
-        columns = np.concatenate([each.columns for each in numbers])
-        mean, sd = (np.concatenate([getattr(each, n) for each in numbers]) for n in ("mean", "sd"))
-        nodes, weights = _gauss_hermite(n_nodes)
-        nodes, weights = mean + sd * nodes[:, None], weights / weights.sum()
-        one = one if len(some) == len(self.rows) else one.take(some)
-        return one.information(columns, nodes, weights, _STEP * sd, dtype)
+    def _speeds(self, some: IntArray, number: Unknown) -> FloatArray:
+        """Information about a number in some records, by one Newton step, (b,)."""
+        assert self.one_step is not None
+        assert number.columns is not None
+        nodes, weights = _normal(float(number.mean[0]), float(number.sd[0]))
+        given = number.columns, nodes[:, None], weights, _STEP * number.sd
+        return self.one_step.take(some).information(*given)[0]
+
+    def _sharp(self, unknown: Unknown, some: IntArray) -> bool:
+        """Return True if one Newton step is as good as exact for a number of some records."""
+        if self.one_step is None or unknown.columns is None:
+            return False
+        distances, error, _ = self._estimated(unknown)
+        return bool(np.all(error[some] <= _SHARP * distances[0, some]))
+
+    def _estimated(self, unknown: Unknown) -> tuple[FloatArray, FloatArray, BoolArray]:
+        own = unknown.entries(self.batch.X, self.batch.y)
+        return self.estimated(unknown, own, unknown.candidates(own))
 
     @property
     def n_exposed(self) -> int:
@@ -443,6 +440,10 @@ class Leads(Merged):
         distances, error, exact = separator.estimated(unknown, own, candidates)
         open_ = separator.solvable(unknown) & (separator.rows >= 0) & batch.present & ~exact
         most = separator.most_solved(candidates.shape[-2])
+        known, some = np.zeros(len(own)), np.zeros(len(own), dtype=bool)
+        if unknown.kind == "number" and float(unknown.sd[0]) > 0.0:
+            known, some = separator.exposure(unknown), batch.present
+        exposed = Largest.of(separator.n_exposed, known, position, {}, some)
         unbounded = ~(error <= distances[0])
         highest = distances[0] * (1.0 + _SLACK) + np.where(unbounded, 0.0, error)
         told = {"distances": distances.T, "highest": highest, "unbounded": unbounded}
@@ -450,10 +451,6 @@ class Leads(Merged):
         blurred = open_ & (share <= RARE) & ~(error <= _SHARP * distances[0])
         rare = Largest.of(most, np.zeros(len(own)), position, told, blurred)
         n_unbounded = int(np.sum((unbounded | ~open_) & batch.present & ~exact))
-        known, some = np.zeros(len(own)), np.zeros(len(own), dtype=bool)
-        if unknown.kind == "number" and float(unknown.sd[0]) > 0.0:
-            known, some = separator.exposure(unknown), batch.present
-        exposed = Largest.of(separator.n_exposed, known, position, {}, some)
         return cls(far, int(np.sum(open_)), n_unbounded, rare, exposed)
 
 
@@ -521,7 +518,9 @@ class _Search:
 
     def next(self) -> IntArray:
         """Choose records to solve for, (b,); none where no other may lie further apart."""
-        open_ = np.flatnonzero(~self.solved & (self.highest > self.best))
+        farther = ~self.solved & (self.highest > self.best)
+        # What is an estimate may be too low: so may be that of the next ones.
+        open_ = np.flatnonzero(~self.solved & (farther | (farther.any() & self.unbounded)))
         order = open_[np.argsort(-self.highest[open_], kind="stable")]
         most = self.most if self.solved.any() else self.first
         return np.union1d(order[:most], self.rare[~self.solved[self.rare]])

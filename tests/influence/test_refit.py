@@ -166,6 +166,17 @@ def test_what_one_newton_step_errs_by_is_bounded(estimator, fit_intercept, n, sp
     assert OneStep.of(state, state.training).column(3, np.arange(4.0))[2].max() == np.inf
 
 
+def test_what_a_step_errs_by_is_not_known_where_weights_move(rng):
+    X, y = make_problem(PrivateLinearRegression, rng)
+    for reweighting, expected in ((None, 0.0), ("irfil", np.inf), ("total", np.inf)):
+        model = PrivateLinearRegression(1.0, alpha=0.1, reweighting=reweighting).fit(X, y)
+        state = model._confidential_state()
+        one = OneStep.of(state, state.training, largest_leverage(state))
+        assert np.all(one.moved(np.array([0]), [(np.array([1.0]), -2.0)])[1] == expected)
+        assert np.all(one.column(0, np.array([0.0, 1.0]))[2] == expected)
+        assert np.all(one.targets(np.array([0.0, 1.0]))[2] == expected)
+
+
 def test_own_value_and_absent_records_are_the_fit_itself(rng):
     X, y = make_problem(PrivateLogisticRegression, rng)
     weight = np.ones(len(y))

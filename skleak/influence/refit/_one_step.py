@@ -14,7 +14,7 @@ derivative of a loss is at most its curvature, which changes by at most ``exp(|t
 So the gradient after the step is at most ``T exp(T) E / 2``, the Hessian at a distance r from there
 at least ``exp(-T - rho r) H'``, and the minimizer, by integration along the way to it, within
 
-    r <= -log(1 - T^2 exp(2 T) / 2) / rho .
+    r <= -log(1 - q) / rho <= q E / (T (1 - q)) ,      q = T^2 exp(2 T) / 2 .
 """
 
 from collections.abc import Callable, Sequence
@@ -162,9 +162,16 @@ class OneStep:
 
     def _errors(self, some: "_Columns", step: "_Step") -> FloatArray:
         """Bound what the steps of some entries err by, of shape (b, k)."""
-        if self.state.objective.loss.quadratic:
-            return np.zeros_like(step.t)
+        if self._flat is not None:
+            return np.full_like(step.t, self._flat)
         return self._error(*some.reach(step, self.longest))
+
+    @cached_property
+    def _flat(self) -> float | None:
+        """Return what all steps err by; None where they differ."""
+        if self.state.balanced is not None:  # the weights move as well
+            return np.inf
+        return 0.0 if self.state.objective.loss.quadratic else None
 
     def _error(
         self, energy: FloatArray, longest: "FloatArray | float", least: "FloatArray | float"
@@ -173,15 +180,14 @@ class OneStep:
 
         Shapes: ``energy``, E, any; ``longest``, ``rho^2``; ``least``, how little is left of H.
         """
-        if self.state.objective.loss.quadratic:
-            return np.zeros_like(energy)
+        if self._flat is not None:
+            return np.full_like(energy, self._flat)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             t = np.sqrt(longest) * energy
             ratio = 0.5 * t * t * np.exp(2.0 * t)
-            error = -np.log1p(-np.minimum(ratio, 1.0)) / np.sqrt(longest)
-            error = error * np.sqrt(self._variance / least)
+            error = ratio * energy / (t * (1.0 - ratio)) * np.sqrt(self._variance / least)
         # Where the step is zero, the record says nothing, however long the others are.
-        return np.where(energy > 0.0, np.nan_to_num(error, nan=np.inf, posinf=np.inf), 0.0)
+        return np.where(energy > 0.0, np.where(ratio < 1.0, error, np.inf), 0.0)
 
     def information(
         self,
@@ -189,26 +195,23 @@ class OneStep:
         nodes: FloatArray,
         weights: FloatArray,
         step: FloatArray,
-        dtype: Any = np.float64,
     ) -> FloatArray:
         """Squared speed of the minimizer in k columns, averaged over nodes of each, (k, n).
 
-        By central differences; each node counts for all records. In single precision they are good
-        for a first look.
+        By central differences; each node counts for all records.
 
         Shapes: ``nodes`` (n_nodes, k); ``weights`` (n_nodes,); ``step`` (k,).
         """
-        step = step.astype(dtype)
 
         def averaged(x: FloatArray, some: _Columns) -> FloatArray:
             total = np.zeros_like(x)
-            for node, weight in zip(nodes.astype(dtype), weights.astype(dtype), strict=True):
+            for node, weight in zip(nodes, weights, strict=True):
                 below, above = (some.step(node + sign * step - x).q for sign in (-1.0, 1.0))
                 gap = (there - here for there, here in zip(above, below, strict=True))
                 total += weight * some.squares(*gap)
             return total / (4.0 * step**2)
 
-        return self._by_block(columns, averaged, dtype)
+        return self._by_block(columns, averaged)
 
     def take(self, which: IntArray) -> Self:
         """Return some of the records."""
@@ -216,10 +219,7 @@ class OneStep:
         return replace(self, **{name: getattr(self, name)[which] for name in own})
 
     def _by_block(
-        self,
-        columns: IntArray,
-        f: "Callable[[FloatArray, _Columns], FloatArray]",
-        dtype: Any = np.float64,
+        self, columns: IntArray, f: "Callable[[FloatArray, _Columns], FloatArray]"
     ) -> FloatArray:
         """Rows of what a function finds of entries (b, k), whatever it finds of each, (m, n)."""
         factor, loss = self.state.factor, self.state.objective.loss
@@ -232,8 +232,7 @@ class OneStep:
             both = np.split(augment(X, factor.fit_intercept) @ images, 2, axis=1)
             before = loss.residual(predictor, y), loss.curvature(predictor)
             given = (weight, predictor, leverage, length, *before, *both, *own)
-            some = _Columns(loss, *(values.astype(dtype, copy=False) for values in given))
-            return f(X[:, columns].astype(dtype, copy=False), some)
+            return f(X[:, columns], _Columns(loss, *given))
 
         vectors = self.y, self.weight, self.predictor, self.leverage, self.length
         blocks = Blocks.of(self.X, *vectors, width=len(columns), elements=_COLUMNS)
