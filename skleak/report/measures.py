@@ -307,6 +307,7 @@ class Separator:
         """
         noise, squares = self.state.noise_scale, [np.zeros(1) for _ in asked]
         averaged: dict[int, tuple[Unknown, IntArray]] = {}
+        self.look([one for one, _ in asked])
         for k, (unknown, exposed) in enumerate(asked):
             if not unknown.sd[0] > 0.0:
                 continue
@@ -353,9 +354,9 @@ class Separator:
         """Information about a number in some records, by one Newton step, (b,)."""
         assert self.one_step is not None
         assert number.columns is not None
-        nodes, weights = _normal(float(number.mean[0]), float(number.sd[0]))
-        given = number.columns, nodes[:, None], weights, _STEP * number.sd
-        return self.one_step.take(some).information(*given)[0]
+        mean, sd = float(number.mean[0]), float(number.sd[0])
+        given = int(number.columns[0]), *_normal(mean, sd), _STEP * sd
+        return self.one_step.take(some).information(*given)
 
     def _sharp(self, unknown: Unknown, some: IntArray) -> bool:
         """Return True if one Newton step is as good as exact for a number of some records."""
@@ -438,20 +439,21 @@ class Leads(Merged):
         own = unknown.entries(batch.X, batch.y)
         candidates, share = unknown.candidates(own), unknown.shares(own)
         distances, error, exact = separator.estimated(unknown, own, candidates)
-        open_ = separator.solvable(unknown) & (separator.rows >= 0) & batch.present & ~exact
-        most = separator.most_solved(candidates.shape[-2])
         known, some = np.zeros(len(own)), np.zeros(len(own), dtype=bool)
         if unknown.kind == "number" and float(unknown.sd[0]) > 0.0:
             known, some = separator.exposure(unknown), batch.present
         exposed = Largest.of(separator.n_exposed, known, position, {}, some)
+        asked = batch.present & ~exact
+        open_ = np.flatnonzero(separator.solvable(unknown) & (separator.rows >= 0) & asked)
+        most, lost = separator.most_solved(candidates.shape[-2]), int(asked.sum()) - len(open_)
+        distances, error, position = distances[:, open_], error[open_], position[open_]
         unbounded = ~(error <= distances[0])
         highest = distances[0] * (1.0 + _SLACK) + np.where(unbounded, 0.0, error)
         told = {"distances": distances.T, "highest": highest, "unbounded": unbounded}
-        far = Largest.of(_ROUNDS * most + 1, highest, position, told, open_)
-        blurred = open_ & (share <= RARE) & ~(error <= _SHARP * distances[0])
-        rare = Largest.of(most, np.zeros(len(own)), position, told, blurred)
-        n_unbounded = int(np.sum((unbounded | ~open_) & batch.present & ~exact))
-        return cls(far, int(np.sum(open_)), n_unbounded, rare, exposed)
+        far = Largest.of(_ROUNDS * most + 1, highest, position, told)
+        blurred = (share[open_] <= RARE) & ~(error <= _SHARP * distances[0])
+        rare = Largest.of(most, np.zeros(len(open_)), position, told, blurred)
+        return cls(far, len(open_), lost + int(unbounded.sum()), rare, exposed)
 
 
 @dataclass(frozen=True)

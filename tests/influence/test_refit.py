@@ -118,8 +118,7 @@ def test_the_information_of_an_entry_is_the_squared_speed_of_the_minimizer(rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     state = PrivateLinearRegression(1.0, alpha=0.1).fit(X, y)._confidential_state()
     nodes, weights, step = np.array([-1.0, 0.0, 2.0]), np.array([0.2, 0.5, 0.3]), 1e-3
-    given = np.array([2]), nodes[:, None], weights, np.array([step])
-    found = OneStep.of(state, state.training).information(*given)[0]
+    found = OneStep.of(state, state.training).information(2, nodes, weights, step)
     below, above = (candidate_encodings(state, X, y, 2, nodes + d) for d in (-step, step))
     speed = (((above - below) / (2.0 * step)) ** 2).sum(axis=2)
     np.testing.assert_allclose(found, speed @ weights, rtol=1e-6)

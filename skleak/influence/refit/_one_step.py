@@ -190,28 +190,20 @@ class OneStep:
         return np.where(energy > 0.0, np.where(ratio < 1.0, error, np.inf), 0.0)
 
     def information(
-        self,
-        columns: IntArray,
-        nodes: FloatArray,
-        weights: FloatArray,
-        step: FloatArray,
+        self, column: int, nodes: FloatArray, weights: FloatArray, step: float
     ) -> FloatArray:
-        """Squared speed of the minimizer in k columns, averaged over nodes of each, (k, n).
+        """Squared speed of the minimizer in a column, averaged over nodes of it, (n,).
 
-        By central differences; each node counts for all records.
-
-        Shapes: ``nodes`` (n_nodes, k); ``weights`` (n_nodes,); ``step`` (k,).
+        By central differences; each node counts for all records. Shapes: ``nodes`` and ``weights``
+        (n_nodes,).
         """
 
-        def averaged(x: FloatArray, some: _Columns) -> FloatArray:
-            total = np.zeros_like(x)
-            for node, weight in zip(nodes, weights, strict=True):
-                below, above = (some.step(node + sign * step - x).q for sign in (-1.0, 1.0))
-                gap = (there - here for there, here in zip(above, below, strict=True))
-                total += weight * some.squares(*gap)
-            return total / (4.0 * step**2)
+        def speeds(x: FloatArray, some: _Columns) -> FloatArray:
+            below, above = (some.step(nodes + sign * step - x).q for sign in (-1.0, 1.0))
+            gap = (there - here for there, here in zip(above, below, strict=True))
+            return some.squares(*gap) / (4.0 * step**2)
 
-        return self._by_block(columns, averaged)
+        return weights @ self._by_block(np.repeat(column, len(nodes)), speeds)
 
     def take(self, which: IntArray) -> Self:
         """Return some of the records."""
