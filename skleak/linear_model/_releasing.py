@@ -51,7 +51,7 @@ from skleak.report.unknowns import Unknown, unknowns
 from skleak.utils._arguments import check_scalar
 from skleak.utils._blocks import Blocks, is_large
 from skleak.utils._confidential import CalibratedNoise
-from skleak.utils._costs import takes_long, warn_if_costly
+from skleak.utils._linalg import takes_long, warn_if_costly
 from skleak.utils._predictions import label_positions
 from skleak.utils._records import TARGET, Persons, feature_labels, is_target, resolve_features
 from skleak.utils._sklearn_compat import outer_stacklevel

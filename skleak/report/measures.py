@@ -30,7 +30,7 @@ from skleak.influence.state import FitState, RecordBatch
 from skleak.report.tables import Separation
 from skleak.report.unknowns import Unknown
 from skleak.utils._blocks import dense
-from skleak.utils._costs import warn_if_costly
+from skleak.utils._linalg import warn_if_costly
 from skleak.utils._summaries import Largest, Merged
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 

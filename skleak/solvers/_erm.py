@@ -9,8 +9,7 @@ import numpy as np
 from skleak.solvers._implicit import FactorizedHessian, is_implicit
 from skleak.solvers._multinomial import MultinomialObjective
 from skleak.solvers._objective import Objective, Point
-from skleak.utils._costs import dense_seconds, warn_if_costly
-from skleak.utils._linalg import SingularMatrixError
+from skleak.utils._linalg import SingularMatrixError, dense_seconds, warn_if_costly
 from skleak.utils._typing import BoolArray, FloatArray
 
 # At a minimizer one more Newton step hardly moves any prediction. Where the infimum lies at

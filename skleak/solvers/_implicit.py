@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import linalg, optimize, sparse
 
-from skleak.utils._costs import dense_seconds, sparse_seconds, warn_if_costly
+from skleak.utils._linalg import dense_seconds, sparse_seconds, warn_if_costly
 from skleak.utils._typing import FloatArray
 
 # Columns below which the inverse matrix is always formed, and steps that a solution usually takes.

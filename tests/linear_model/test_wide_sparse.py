@@ -15,7 +15,7 @@ from skleak.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from skleak.utils import _costs
+from skleak.utils import _linalg
 
 N, D = 400, 1100
 
@@ -87,7 +87,7 @@ def test_no_penalty_is_not_fitted_without_a_factor(rng):
 @pytest.fixture
 def impatient(monkeypatch):
     """Take everything that takes any time for long."""
-    monkeypatch.setattr(_costs, "_MOST_SECONDS", 1e-3)
+    monkeypatch.setattr(_linalg, "_MOST_SECONDS", 1e-3)
 
 
 def test_costs_are_announced(rng, impatient):

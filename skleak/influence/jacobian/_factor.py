@@ -37,8 +37,7 @@ from scipy import linalg
 from skleak.losses import PointwiseLoss
 from skleak.solvers import Minimum, Objective
 from skleak.utils._blocks import Blocks, add, dense, is_large, row_blocks, side_by_side
-from skleak.utils._costs import dense_seconds, warn_if_costly
-from skleak.utils._linalg import ScaledCholesky, augment
+from skleak.utils._linalg import ScaledCholesky, augment, dense_seconds, warn_if_costly
 from skleak.utils._typing import Data, FloatArray, IntArray
 
 

@@ -43,8 +43,13 @@ from skleak.solvers import (
     least_eigenvalue,
 )
 from skleak.utils._blocks import dense, is_large, row_blocks
-from skleak.utils._costs import dense_seconds, sparse_seconds, takes_long, warn_if_costly
-from skleak.utils._linalg import ScaledCholesky
+from skleak.utils._linalg import (
+    ScaledCholesky,
+    dense_seconds,
+    sparse_seconds,
+    takes_long,
+    warn_if_costly,
+)
 from skleak.utils._sklearn_compat import outer_stacklevel
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
 
