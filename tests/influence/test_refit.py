@@ -165,6 +165,18 @@ def test_what_one_newton_step_errs_by_is_bounded(estimator, fit_intercept, n, sp
     assert OneStep.of(state, state.training).column(3, np.arange(4.0))[2].max() == np.inf
 
 
+def test_a_step_in_a_table_with_a_column_far_from_zero(rng):
+    X, y = make_problem(PrivateLogisticRegression, rng, 300)
+    X[:, 2] += 1e8  # on which the errors by rounding of squares are as large as the others' entries
+    state = PrivateLogisticRegression(1.0, alpha=1e-2, tol=1e-12).fit(X, y)._confidential_state()
+    one = OneStep.of(state, state.training, largest_leverage(state))
+    (flipped,), (error,) = one.moved(np.array([0]), [(np.array([1.0]), -2.0)])
+    points = candidate_encodings(state, X, y, 0, [0.0, 1.0])
+    exact = np.linalg.norm(points - state.factor.coefficients, axis=2).max(axis=1)
+    assert np.all(np.abs(flipped - exact) <= error + 1e-6 * exact)
+    assert np.median(error / flipped) < 0.5
+
+
 def test_what_a_step_errs_by_is_not_known_where_weights_move(rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     for reweighting, expected in ((None, 0.0), ("irfil", np.inf), ("total", np.inf)):

@@ -30,12 +30,11 @@ from tqdm import tqdm
 
 from skleak.influence.jacobian import MultinomialFactor, record_norms
 from skleak.influence.refit._changes import Change, Expansion, change_width, expansion_pays
-from skleak.influence.refit._chord import error_left, warn_of_unreached
+from skleak.influence.refit._chord import centered_state, error_left, warn_of_unreached
 from skleak.influence.reweighting import ClosedSystem, RecordSearch, Replacement
 from skleak.influence.state import FitState, alone_in_class
 from skleak.solvers import Objective, minimize
 from skleak.utils._blocks import Blocks, dense, row_blocks, stacked
-from skleak.utils._linalg import SingularMatrixError
 from skleak.utils._records import Persons, resolve_features
 from skleak.utils._sklearn_compat import outer_stacklevel
 from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
@@ -476,21 +475,6 @@ def _expands(state: FitState, n_candidates: int) -> bool:
     if state.balanced is not None or isinstance(state.factor, MultinomialFactor):
         return False
     return state.knows(Expansion.of) or expansion_pays(state.objective, n_candidates)
-
-
-def centered_state(state: FitState) -> tuple[FitState, FloatArray | None]:
-    """Return the same fit with columns far from zero centred, and what was subtracted, (d,)."""
-    shift = state.objective.far_means()
-    if shift is None:
-        return state, None
-    objective = state.objective.shifted(shift)
-    w = objective.moved(state.factor.coefficients, shift)
-    try:
-        inverse = objective.at(w).hessian.inverse()
-    except SingularMatrixError:
-        return state, None
-    factor = replace(state.factor, coefficients=w, inverse_hessian=inverse, shaped=None)
-    return replace(state, objective=objective, factor=factor), shift
 
 
 def operations_each(state: FitState, n_candidates: int) -> float:

@@ -18,9 +18,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
-from scipy import linalg
 
-from skleak.influence.noise import noise_root
 from skleak.influence.refit._chord import (
     LOST,
     SAFETY,
@@ -536,17 +534,3 @@ class Expansion:
         rate = np.maximum(np.sqrt(np.maximum(square, 0.0)), ratio)
         left = rate * (moved + 0.25 * rate * first)
         return steps - second, moved, np.where(rate < _SLOW, left, first)
-
-
-def whitened(state: FitState, points: FloatArray) -> FloatArray:
-    """Parameters of shape (..., p) in coordinates in which the noise is isotropic.
-
-    At the covariance of this fit, where that is a function of the records.
-    """
-    if not state.noise.reads_data:
-        return state.noise.whitened(points)
-    root = noise_root(state)
-    flat = linalg.solve_triangular(
-        root, points.reshape(-1, len(root)).T, lower=True, check_finite=False
-    )
-    return np.asarray(flat.T.reshape(points.shape))

@@ -37,7 +37,7 @@ import numpy as np
 from scipy import linalg
 
 from skleak.exceptions import NoMinimizerWarning
-from skleak.influence.noise import mean_factor, triangular_root
+from skleak.influence.noise import mean_factor, noise_root, triangular_root
 from skleak.influence.state import FitState, RecordBatch
 from skleak.solvers import Objective, SingularHessianError, is_minimum, is_settled, minimize
 from skleak.utils._blocks import BLOCK_ELEMENTS, Blocks, add, is_large, row_blocks
@@ -381,23 +381,59 @@ _ROUNDED = 1e-7
 Move = tuple[FloatArray, float]
 
 
+def centered_state(state: FitState) -> tuple[FitState, FloatArray | None]:
+    """Return the same fit with columns far from zero centred, and what was subtracted, (d,)."""
+    shift = state.objective.far_means()
+    if shift is None:
+        return state, None
+    objective = state.objective.shifted(shift)
+    w = objective.moved(state.factor.coefficients, shift)
+    try:
+        inverse = objective.at(w).hessian.inverse()
+    except SingularMatrixError:
+        return state, None
+    factor = replace(state.factor, coefficients=w, inverse_hessian=inverse, shaped=None)
+    return replace(state, objective=objective, factor=factor), shift
+
+
+def whitened(state: FitState, points: FloatArray) -> FloatArray:
+    """Parameters of shape (..., p) in coordinates in which the noise is isotropic.
+
+    At the covariance of this fit, where that is a function of the records.
+    """
+    if not state.noise.reads_data:
+        return state.noise.whitened(points)
+    root = noise_root(state)
+    flat = linalg.solve_triangular(
+        root, points.reshape(-1, len(root)).T, lower=True, check_finite=False
+    )
+    return np.asarray(flat.T.reshape(points.shape))
+
+
 def largest_leverage(state: FitState) -> float:
     """Largest ``x~^T A x~`` of the records that take part in a fit with one predictor."""
-    objective, factor = state.objective, state.factor
-    fit_intercept, inverse = objective.fit_intercept, factor.inverse_hessian
+    centered, shift = state.once(centered_state)
+    objective, inverse = state.objective, centered.factor.inverse_hessian
+    fit_intercept = objective.fit_intercept
 
     def largest(X: FloatArray, weights: FloatArray) -> FloatArray:
-        x = augment(X[weights > 0.0], fit_intercept)
+        x = augment(less(X[weights > 0.0], shift), fit_intercept)
         return np.einsum("ij,ij->i", x @ inverse, x).max(initial=0.0, keepdims=True)
 
     blocks = Blocks.of(objective.X, objective.weights, width=len(inverse))
     return float(blocks.map_reduce(largest, np.maximum)[0])
 
 
+def less(X: FloatArray, shift: FloatArray | None) -> FloatArray:
+    """Return records less what is subtracted from all of them, if anything is."""
+    return X if shift is None else X - shift
+
+
 @dataclass(frozen=True)
 class OneStep:
     """Records of a fit with one predictor, prepared for changes of single entries. Confidential.
 
+    With columns far from zero centered, as the errors by rounding are relative to their means.
     Lengths are those over the noise at scale 1.
     """
 
@@ -410,25 +446,30 @@ class OneStep:
     length: FloatArray  # ``|A x~|^2``, (n,)
     response: FloatArray  # ``A S^-1 A``, (p, p)
     longest: float  # largest leverage of a record of the fit; infinite where it is not known
+    shift: FloatArray | None  # what the fit has subtracted from the records, (d,)
 
     @classmethod
     def of(cls, state: FitState, batch: RecordBatch, longest: float = np.inf) -> Self:
         """Prepare records, with the part that they take in the fit."""
-        factor = state.factor
-        factor.check_one_predictor()
+        state.factor.check_one_predictor()
         shaped = mean_factor(state).response
         response = shaped.T @ shaped
+        centered, shift = state.once(centered_state)
+        factor = centered.factor
+        if shift is not None:  # the noise is that of the parameters of the fit itself
+            images = whitened(state, state.objective.moved(factor.inverse_hessian, -shift))
+            response = images @ images.T
 
         def measured(X: FloatArray, y: FloatArray) -> FloatArray:
-            x = factor.derivatives(X, y)[0]
+            x = factor.derivatives(less(X, shift), y)[0]
             leverage = np.einsum("ij,ij->i", x @ factor.inverse_hessian, x)
             length = np.einsum("ij,ij->i", x @ response, x)
             return np.stack([x @ factor.coefficients, leverage, length], axis=1)
 
         found = Blocks.of(batch.X, batch.y).map(measured)
         predictor, leverage, length = found.T
-        given = state, batch.X, batch.y, batch.factors, predictor, leverage, length, response
-        return cls(*given, longest)
+        given = centered, batch.X, batch.y, batch.factors, predictor, leverage, length, response
+        return cls(*given, longest, shift)
 
     @cached_property
     def _variance(self) -> float:
@@ -561,7 +602,8 @@ class OneStep:
 
         def found(X: FloatArray, *vectors: FloatArray) -> FloatArray:
             y, weight, predictor, leverage, length = (values[:, None] for values in vectors)
-            both = np.split(augment(X, factor.fit_intercept) @ images, 2, axis=1)
+            x = augment(less(X, self.shift), factor.fit_intercept)
+            both = np.split(x @ images, 2, axis=1)
             before = loss.residual(predictor, y), loss.curvature(predictor)
             given = (weight, predictor, leverage, length, *before, *both, *own)
             return f(X[:, columns], _Columns(loss, *given))
