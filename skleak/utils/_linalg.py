@@ -54,10 +54,8 @@ def product(X: Data, w: FloatArray) -> FloatArray:
 def transpose_product(X: Data, values: FloatArray) -> FloatArray:
     """``X^T values`` for values of shape (n,) or (n, k)."""
     blocks = Blocks.of(X, values, width=0, keep_sparse=True)
-    # Of a table the transpose is faster.
-    return blocks.map_reduce(
-        lambda X, values: X.T @ values if sparse.issparse(X) else (values.T @ X).T, add
-    )
+    # The transpose is faster.
+    return blocks.map_reduce(lambda X, values: (values.T @ X).T, add)
 
 
 def largest_entries(X: Data) -> FloatArray:

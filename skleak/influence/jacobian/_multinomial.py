@@ -36,7 +36,7 @@ from skleak.influence.jacobian._factor import (
 from skleak.losses import SoftmaxLoss
 from skleak.solvers import Minimum, MultinomialObjective, Objective, by_class
 from skleak.utils._blocks import Blocks, row_blocks
-from skleak.utils._linalg import ScaledCholesky, SingularMatrixError, augment, each_or_nan
+from skleak.utils._linalg import ScaledCholesky, SingularMatrixError, augment
 from skleak.utils._typing import Data, FloatArray, IntArray
 
 
@@ -164,43 +164,27 @@ def label_directions(n_classes: int) -> FloatArray:
     return linalg.null_space(np.ones((1, n_classes)))
 
 
-# Entries of the largest table of one block of records: 8 MB; and of those of the residuals' parts,
+# Entries of the largest table of one block of records: 16 MB; and of those of the residuals' parts,
 # which are walked through several times: 2 MB.
-_ELEMENTS, _FAST_ELEMENTS = 1 << 20, 1 << 18
+_ELEMENTS, _FAST_ELEMENTS = 1 << 21, 1 << 18
 # Sums this small against their terms have lost half their digits: they are computed directly.
 _CANCELLATION = 1e-5
 # Columns for each class from which on upper ends cost less than all eigenvalues; what they may
 # exceed the eigenvalue by, relative; pairs of terms of their series and vectors to find the root
-# on, and for those records that need more; and steps on each vector.
-_WIDE, _EXCESS, _EFFORTS, _NEWTON, _SQUARINGS = 4, 1e-9, (1, 2, 5), 2, 6
+# on, and for those records that need more; steps on each vector; and squarings to find vectors.
+_WIDE, _EXCESS, _EFFORTS, _NEWTON, _SQUARINGS = 4, 1e-9, (1, 2, 5), 2, (5, 10)
 
 
-def _nearly_top(matrices: FloatArray) -> FloatArray:
-    """Unit vectors near eigenvectors of the largest eigenvalues of semidefinite matrices, (n, k).
-
-    Powers of them, by squaring, are nearly of rank one; zeros for a matrix of zeros.
-    """
-    sizes = np.trace(matrices, axis1=1, axis2=2)[:, None, None]
-    matrices = matrices / np.where(sizes > 0.0, sizes, 1.0)
-    for _ in range(_SQUARINGS):
+def _near_top(matrices: FloatArray, squarings: int) -> FloatArray:
+    """Return unit vectors near first eigenvectors of semidefinite matrices, or zeros, (n, k)."""
+    for _ in range(squarings):  # to powers that are nearly of rank one
+        sizes = np.einsum("nkk->n", matrices)[:, None, None]
+        matrices = matrices / np.where(sizes > 0.0, sizes, 1.0)
         matrices = matrices @ matrices
-    place = np.argmax(np.diagonal(matrices, axis1=1, axis2=2), axis=1)
-    return _unit(matrices[np.arange(len(place)), place])
-
-
-def _nearer(matrices: FloatArray, values: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Eigenvectors by a step of inverse iteration from near ones of known Rayleigh quotients.
-
-    Shapes: ``matrices`` (n, k, k); ``values`` (n,); ``vectors`` (n, k).
-    """
-    shifted = matrices - (values * (1.0 + 1e-9))[:, None, None] * np.eye(matrices.shape[-1])
-    found = each_or_nan(np.linalg.solve, shifted, vectors[:, :, None])[:, :, 0]
-    return _unit(np.where(np.isfinite(found), found, vectors))
-
-
-def _unit(vectors: FloatArray) -> FloatArray:
-    sizes = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(sizes > 0.0, sizes, 1.0))
+    found = matrices[np.arange(len(matrices)), np.einsum("nkk->nk", matrices).argmax(axis=1)]
+    return np.asarray(
+        found / np.maximum(np.linalg.norm(found, axis=1), np.finfo(float).tiny)[:, None]
+    )
 
 
 @record_norms.register
@@ -454,7 +438,7 @@ class _Block:
         across, lf, gm = g.swapaxes(1, 2), turned @ self.f, g @ m
         mixed = (lf[:, :, :n] + 0.5 * gm[:, :, :n]) @ across
         first = turned @ self.s @ root + mixed + mixed.swapaxes(1, 2)
-        top, b = _nearly_top(first), self.parts.most(pairs)
+        top, b = _near_top(first, _SQUARINGS[0]), self.parts.most(pairs)
         z = np.einsum("nk,nkl,nl->n", top, first, top)
         small = 2.0 * b < z
         # Of others nothing is known, but nothing may overflow.
@@ -488,11 +472,11 @@ class _Block:
             found[:, -1] *= (z - c) / (z - b)
             return found
 
-        for k in range(effort + 2):
+        for k in range(effort + 1):
             if k:
                 total = np.einsum("nj,njkl->nkl", weights(z), series) / unit
                 top = (
-                    np.linalg.eigh(total)[1][:, :, -1] if k > 2 else _nearer(total, z / scale, top)
+                    np.linalg.eigh(total)[1][:, :, -1] if k > 1 else _near_top(total, _SQUARINGS[1])
                 )
             along = np.einsum("njkl,nk,nl->nj", series, top, top)
             for _ in range(_NEWTON):
