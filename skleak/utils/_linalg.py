@@ -58,7 +58,8 @@ def product(X: Data, w: FloatArray) -> FloatArray:
 def transpose_product(X: Data, values: FloatArray) -> FloatArray:
     """``X^T values`` for values of shape (n,) or (n, k)."""
     blocks = Blocks.of(X, values, width=0, keep_sparse=True)
-    return blocks.map_reduce(lambda X, values: X.T @ values, add)
+    # The transpose is faster.
+    return blocks.map_reduce(lambda X, values: (values.T @ X).T, add)
 
 
 def largest_entries(X: Data) -> FloatArray:
@@ -200,8 +201,10 @@ class ScaledCholesky:
     def inverse(self) -> FloatArray:
         """Inverse matrix, exactly symmetric, of shape (p, p)."""
         inverse = linalg.lapack.dpotri(self.factor, lower=True)[0]  # its lower triangle
+        inverse /= self.scale
+        inverse /= self.scale[:, None]
         inverse += np.tril(inverse, -1).T
-        return inverse / np.outer(self.scale, self.scale)
+        return np.asarray(inverse)
 
 
 # Measured on one core: multiplications a second of dense products and factorizations, and seconds

@@ -21,6 +21,7 @@ from skleak.influence.jacobian import (
 from skleak.influence.jacobian._multinomial import label_directions
 from skleak.losses import LogisticLoss, SoftmaxLoss
 from skleak.solvers import MultinomialObjective, Objective, by_class, minimize
+from skleak.utils._linalg import SingularMatrixError
 
 RTOL = 1e-8
 
@@ -298,6 +299,37 @@ def test_upper_ends_are_never_below_dense_norms_and_tight(
     assert np.all(found >= dense * (1.0 - 1e-12))
     if scale == 1.0:
         assert np.mean(tight) > 0.5  # and no dense eigenvalues for these
+
+
+@pytest.mark.parametrize("kind", ["random", "zero", "last"])
+def test_upper_ends_hold_on_whatever_vectors_and_basis(make_multinomial, monkeypatch, rng, kind):
+    problem = make_multinomial(90, 24, 5, alpha=1e-2)
+    X, y, one = problem.X, problem.y.copy(), np.ones(90)
+    y[y == 4.0] = 0.0
+    y[:2] = 4.0  # a rare class
+    objective = MultinomialObjective(X, y, SoftmaxLoss(), 1e-2, True, one, one, 5)
+    factor = MultinomialFactor.of(objective, minimize(objective))
+
+    def vectors(matrices, squarings):
+        if kind == "last":  # far below the first
+            return np.linalg.eigh(matrices)[1][:, :, 0]
+        found = rng.normal(size=matrices.shape[:2])
+        return found / np.linalg.norm(found, axis=1, keepdims=True) * (kind == "random")
+
+    def refuse(matrix):
+        raise SingularMatrixError
+
+    monkeypatch.setattr(_multinomial, "_near_top", vectors)
+    monkeypatch.setattr(_multinomial.ScaledCholesky, "of", refuse)
+    dense = np.linalg.norm(factor.jacobian(X, y), 2, axis=(1, 2))
+    block = _multinomial._Parts.of(factor, Columns(target=True)).of_records(X, y)
+    for effort in _multinomial._EFFORTS:
+        ends, excess = block._upper_ends(effort)
+        known = excess < np.inf
+        assert np.all(np.sqrt(ends[known]) >= dense[known] * (1.0 - 1e-12))
+        tight = excess <= _multinomial._EXCESS
+        assert_allclose(np.sqrt(ends[tight]), dense[tight], rtol=1e-9)
+    assert_allclose(record_norms(factor, X, y, Columns(target=True)), dense, rtol=1e-9)
 
 
 def test_the_bound_of_the_residuals_part(make_multinomial, rng):

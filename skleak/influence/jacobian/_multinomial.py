@@ -36,7 +36,7 @@ from skleak.influence.jacobian._factor import (
 from skleak.losses import SoftmaxLoss
 from skleak.solvers import Minimum, MultinomialObjective, Objective, by_class
 from skleak.utils._blocks import Blocks, row_blocks
-from skleak.utils._linalg import augment
+from skleak.utils._linalg import ScaledCholesky, SingularMatrixError, augment
 from skleak.utils._typing import Data, FloatArray, IntArray
 
 
@@ -144,10 +144,10 @@ class MultinomialFactor(FitFactor):
     @cached_property
     def root(self) -> Root:
         """Square root of ``A^2``; see `Root`."""
-        own, inverse = (a[:, self.by_class] for a in (self.inverse_hessian, self.response))
+        inverse = self.response[:, self.by_class]
         # The best known class. Differences to it are taken before anything is squared: a rare
         # class has large entries, which are in those of all classes, and cancel in them.
-        reference = int(np.argmin(np.einsum("kjkj->k", own[self.by_class])))
+        reference = int(np.argmin(np.diag(self.inverse_hessian)[self.by_class].sum(axis=1)))
         others = np.delete(np.arange(self.n_classes), reference)
         apart = inverse[:, others] - inverse[:, [reference]]
         if self.shaped is None:  # its rows sum to zero over the classes
@@ -164,15 +164,27 @@ def label_directions(n_classes: int) -> FloatArray:
     return linalg.null_space(np.ones((1, n_classes)))
 
 
-# Entries of the largest table of one block of records: 8 MB; and of those of the residuals' parts,
+# Entries of the largest table of one block of records: 16 MB; and of those of the residuals' parts,
 # which are walked through several times: 2 MB.
-_ELEMENTS, _FAST_ELEMENTS = 1 << 20, 1 << 18
+_ELEMENTS, _FAST_ELEMENTS = 1 << 21, 1 << 18
 # Sums this small against their terms have lost half their digits: they are computed directly.
 _CANCELLATION = 1e-5
 # Columns for each class from which on upper ends cost less than all eigenvalues; what they may
 # exceed the eigenvalue by, relative; pairs of terms of their series and vectors to find the root
-# on, and for those records that need more; and steps on each vector.
-_WIDE, _EXCESS, _EFFORTS, _NEWTON = 4, 1e-9, (2, 5), 3
+# on, and for those records that need more; steps on each vector; and squarings to find vectors.
+_WIDE, _EXCESS, _EFFORTS, _NEWTON, _SQUARINGS = 4, 1e-9, (1, 2, 5), 2, (5, 10)
+
+
+def _near_top(matrices: FloatArray, squarings: int) -> FloatArray:
+    """Return unit vectors near first eigenvectors of semidefinite matrices, or zeros, (n, k)."""
+    for _ in range(squarings):  # to powers that are nearly of rank one
+        sizes = np.einsum("nkk->n", matrices)[:, None, None]
+        matrices = matrices / np.where(sizes > 0.0, sizes, 1.0)
+        matrices = matrices @ matrices
+    found = matrices[np.arange(len(matrices)), np.einsum("nkk->nk", matrices).argmax(axis=1)]
+    return np.asarray(
+        found / np.maximum(np.linalg.norm(found, axis=1), np.finfo(float).tiny)[:, None]
+    )
 
 
 @record_norms.register
@@ -239,7 +251,14 @@ class _Parts:
             axes = linalg.qr(weights[others].T)[0]
             basis, weights = basis @ axes, (weights @ axes)[:, :n]
         # An orthonormal basis is as good for all records, however much they differ in length.
-        white, turned = linalg.qr(root.reshape(-1, size), mode="economic", check_finite=False)
+        flat = root.reshape(-1, size)
+        try:
+            square = ScaledCholesky.of(flat.T @ flat)
+            turned = square.factor.T * square.scale
+            # Whatever is lost of the squares: what this says of the root is true to rounding.
+            white = linalg.blas.dtrsm(1.0, turned, flat.T, trans_a=True).T
+        except SingularMatrixError:
+            white, turned = linalg.qr(flat, mode="economic", check_finite=False)
         white = white.reshape(len(root), -1)
         gram = (white.T @ white).reshape(n, size, n, size).swapaxes(1, 2)
         embedded = turned[:, : len(basis)] @ basis
@@ -384,7 +403,7 @@ class _Block:
         for effort in _EFFORTS if t.size and self.f.shape[2] >= _WIDE * len(t) else ():
             if len(rest):
                 largest[rest], excess = self.take(rest)._upper_ends(effort)
-                rest = rest[excess > _EXCESS]
+                rest = rest[~(excess <= _EXCESS)]
         for rows in self._few(rest):
             largest[rows] = np.linalg.eigvalsh(self.take(rows).gram())[:, -1]
         pairs, label = self._pairs(), t @ t.T
@@ -403,12 +422,13 @@ class _Block:
 
         and z is the largest eigenvalue where that of ``Z^T (1 - B P B^T / z)^-1 Z``, of size K - 1,
         is z. It falls as z rises: of z and it the larger is never too small. With ``H = Z^T B``, a
-        bound ``b >= |M|`` and ``c = b / 2``, its series in ``N = P^1/2 M P^1/2 - c`` is
+        bound ``b >= |M|`` and a c of at most b, its series in ``N = P^1/2 M P^1/2 - c`` is
 
             Z^T Z + H P^1/2 (1 + N / (z - c) + N^2 / (z - c)^2 + ...) P^1/2 H^T / (z - c) ,
 
-        and as ``|N| <= c`` it is no smaller if it ends with an even power times ``(z - c) /
-        (z - b)``. Newton's method finds z on one eigenvector, and then on a better one.
+        and as ``c + N <= b`` it is no smaller if it ends with an even power times ``(z - c) /
+        (z - b)``. Newton's method finds z on a vector near an eigenvector, and then on better ones;
+        whatever they are, z is not below its start, and that not above the eigenvalue.
         """
         v, t, pairs, squares = self.v, self.parts.directions, self._pairs(), self.parts.squares
         n, k = v.shape[2], self.f.shape[2]
@@ -418,44 +438,54 @@ class _Block:
         across, lf, gm = g.swapaxes(1, 2), turned @ self.f, g @ m
         mixed = (lf[:, :, :n] + 0.5 * gm[:, :, :n]) @ across
         first = turned @ self.s @ root + mixed + mixed.swapaxes(1, 2)
-        values, vectors = np.linalg.eigh(first)
-        z, b = values[:, -1], self.parts.most(pairs)
+        top, b = _near_top(first, _SQUARINGS[0]), self.parts.most(pairs)
+        z = np.einsum("nk,nkl,nl->n", top, first, top)
         small = 2.0 * b < z
         # Of others nothing is known, but nothing may overflow.
-        z = scale = np.where(small, z, np.where(b > 0.0, b, 1.0))
-        b = np.where(small, b, 0.0)
-        c, unit = 0.5 * b, scale[:, None, None]
-        h, order = (lf + gm) / np.sqrt(unit), np.arange(2 * effort + 2)
-        series = np.empty((len(z), len(order), n, n))
+        z = start = scale = np.where(small, z, np.where(b > 0.0, b, 1.0))
+        b, unit = np.where(small, b, 0.0), scale[:, None, None]
+        h, order, inside = lf, np.arange(2 * effort + 2), np.eye(n) - across @ g[:, :, :n]
+        h += gm
+        h /= np.sqrt(unit)
+        series, flat = np.empty((len(z), len(order), n, n)), squares.reshape(-1, k * k)
         series[:, 0] = first
         for rows in row_blocks(len(z), k * k, _FAST_ELEMENTS):
-            m = (pairs[rows] @ squares.reshape(-1, k * k)).reshape(-1, k, k)
+            m = (pairs[rows] / scale[rows, None] @ flat).reshape(-1, k, k)
             after = h[rows]
             for j in order[1:]:
                 if j % 2:
                     inner = after.copy()
-                    inner[:, :, :n] -= (after[:, :, :n] @ across[rows]) @ g[rows]
+                    inner[:, :, :n] = after[:, :, :n] @ inside[rows]
                 else:
-                    after = (inner @ m - c[rows, None, None] * after) / unit[rows]
+                    after = inner @ m
                 series[rows, j] = inner @ after.swapaxes(1, 2)
+        # N is to vanish where it counts, in the mean.
+        size, mean = np.einsum("njkl,nk,nl->jn", series[:, 1:3], top, top)
+        some = small & (size > 0.0)
+        shift = np.clip(np.where(some, mean, 0.0) / np.where(some, size, 1.0), 0.0, b / scale)
+        for j in order[2:]:
+            series[:, j:] = series[:, j:] - shift[:, None, None, None] * series[:, j - 1 : -1]
+        c = shift * scale
 
         def weights(z: FloatArray) -> FloatArray:
             found = (scale / (z - c))[:, None] ** order
             found[:, -1] *= (z - c) / (z - b)
             return found
 
-        for k in range(effort):
+        for k in range(effort + 1):
             if k:
-                total = np.einsum("nj,njkl->nkl", weights(z), series)
-                vectors = np.linalg.eigh(total)[1]
-            top = vectors[:, :, -1]
+                total = np.einsum("nj,njkl->nkl", weights(z), series) / unit
+                top = (
+                    np.linalg.eigh(total)[1][:, :, -1] if k > 1 else _near_top(total, _SQUARINGS[1])
+                )
             along = np.einsum("njkl,nk,nl->nj", series, top, top)
             for _ in range(_NEWTON):
                 shares = along * weights(z)
                 slope = (order * shares).sum(axis=1) / (z - c)
-                z = np.where(small, z + (shares.sum(axis=1) - z) / (1.0 + slope), z)
+                step = (shares.sum(axis=1) - z) / (1.0 + slope)
+                z = np.where(small, np.maximum(z + step, start), z)
         last = np.linalg.eigvalsh(np.einsum("nj,njkl->nkl", weights(z), series))[:, -1]
-        excess = np.abs(last - z) + 2.0 * shares[:, -1] * (c / (z - c))
+        excess = np.abs(last - z) + shares[:, -1] * (b / z)
         return np.maximum(z, last), np.where(small, excess / scale, np.inf)
 
     def trace(self) -> FloatArray:
