@@ -29,10 +29,10 @@ from skleak.influence.refit import (
 from skleak.influence.state import FitState, RecordBatch
 from skleak.report.tables import Separation
 from skleak.report.unknowns import Unknown
-from skleak.utils._blocks import dense
+from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._linalg import warn_if_costly
 from skleak.utils._summaries import Largest, Merged
-from skleak.utils._typing import BoolArray, Data, FloatArray, IntArray
+from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
 
 # Gain that is tolerated where nobody states a limit, as in audits.
 LIMIT = 0.05
@@ -96,7 +96,8 @@ class Separator:
     fewest: int = 8  # records of a column that are solved for, whatever the work
     exact: bool = False  # whether all are solved for that can be
     longest: float | None = None  # see `OneStep`; None for that of the fit
-    _moved: dict[int, FloatArray] = field(default_factory=dict, repr=False)
+    # Distances, (n,), and shares of them that they may err by, of single precision.
+    _moved: dict[int, tuple[FloatArray, Array]] = field(default_factory=dict, repr=False)
     # Held, as what is kept of each goes by its identity.
     _looked: list[Unknown] = field(default_factory=list, repr=False)
 
@@ -183,12 +184,14 @@ class Separator:
             if moves is not None:
                 if id(unknown) not in self._moved:
                     self.look([unknown])
-                distance, error = self._moved[id(unknown)]
+                distance, share = self._moved[id(unknown)]
+                with np.errstate(invalid="ignore"):
+                    error = np.where(share > 0.0, share * distance, 0.0)
                 return np.broadcast_to(distance, (2, n)), error, exact
             if unknown.columns is not None:
                 *pair, error = one.column(int(unknown.columns[0]), candidates[:, 0])
                 return np.stack(pair), error, exact
-        loss = self._unit_losses(unknown, np.arange(n))
+        loss = self._unit_losses(unknown, np.s_[:])
         unbounded = np.full(n, np.inf)
         return np.tile(loss * unknown.span, (2, 1)), unbounded, np.zeros(n, dtype=bool)
 
@@ -199,15 +202,19 @@ class Separator:
         for each in unknowns:
             if one is not None and each.moves is not None:
                 groups.setdefault(each.moves[0][1], []).append(each)
-        for some in groups.values():
+        parts = [group[part] for group in groups.values() for part in row_blocks(len(group), 1, 8)]
+        for some in parts:
             columns = np.concatenate([each.columns for each in some])
             pairs = zip(*(each.moves for each in some), strict=True)
             moves = [(np.concatenate([start for start, _ in m]), m[0][1]) for m in pairs]
             assert one is not None
-            found = one.moved(columns, moves)
-            self._moved.update(zip(map(id, some), found.swapaxes(0, 1), strict=True))
+            distances, errors = one.moved(columns, moves)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # rounded up
+                shares = np.where(errors > 0.0, errors / distances * (1.0 + 1e-6), 0.0)
+                found = zip(distances.copy(), shares.astype(np.float32), strict=True)
+            self._moved.update(zip(map(id, some), found, strict=True))
 
-    def _unit_losses(self, unknown: Unknown, which: IntArray) -> FloatArray:
+    def _unit_losses(self, unknown: Unknown, which: IntArray | slice) -> FloatArray:
         """Fisher information loss of some records about a column, at unit noise, (b,)."""
         unit = leakage_model(self.state.at_noise(1.0))
         return unit.feature_loss(self.batch.take(which), [unknown.block])[:, 0]
@@ -340,7 +347,7 @@ class Separator:
         """
         one = self.one_step if self._differentiable else None
         if one is None or unknown.columns is None:
-            squares = self._unit_losses(unknown, np.arange(len(self.rows))) ** 2
+            squares = self._unit_losses(unknown, np.s_[:]) ** 2
             return np.where(self.batch.present, squares, 0.0)
         some = np.flatnonzero(self.batch.present)
         if len(some) > 2 * _MOST_EXPOSED:
