@@ -328,6 +328,10 @@ def test_limits(make_problem):
         result = refits.equalize(tol=1e-300, max_iter=most)
         assert len(result.history) == most + 1
         assert result.spread == min(result.history)
+    there = refits.equalize(tol=1e-10)
+    again = refits.equalize(tol=1e-8, start=there.reweights)
+    assert len(again.history) == 1
+    assert_allclose(again.reweights, there.reweights, rtol=1e-12)
     loose = refits.equalize(tol=10.0)
     assert len(loose.history) == 1
     assert_allclose(loose.reweights, 1.0)
