@@ -5,6 +5,7 @@ import pytest
 from helpers import mostly_slow
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
 
 from skleak.attacks import InformedReconstruction
 from skleak.exceptions import AttackNotApplicableError
@@ -110,6 +111,8 @@ def test_where_it_cannot_be_played(rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     with pytest.raises(AttackNotApplicableError, match="objective of Ridge is not known"):
         InformedReconstruction(Ridge()).fit(X, y)
+    with pytest.raises(AttackNotApplicableError, match="DecisionTreeRegressor is not known"):
+        InformedReconstruction(DecisionTreeRegressor()).fit(X, y)
     with pytest.raises(AttackNotApplicableError, match="Without an intercept"):
         InformedReconstruction(PrivateLinearRegression(fit_intercept=False)).fit(X, y)
     attack = InformedReconstruction(PrivateLinearRegression(), known_target=False)
