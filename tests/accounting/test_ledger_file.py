@@ -211,6 +211,22 @@ def test_damaged_totals_refuse(path, change, value):
     connection.close()
 
 
+@pytest.mark.parametrize("column", ["mu", "total_mu", "total_unaligned"])
+@pytest.mark.parametrize("amount", [-1.0, "much"])
+def test_amounts_that_are_none_refuse_although_their_checksum_is_right(
+    path, column, amount, monkeypatch
+):
+    ledger = LeakageLedger(path)
+    ledger.record("a", [3.0, 1.0], mu=0.5)
+    monkeypatch.setattr("skleak.accounting.ledger._rows._check_digest", lambda *_: None)
+    connection = _without_guards(path)
+    connection.execute(f"UPDATE release SET {column} = ?", [amount])
+    connection.close()
+    for call in (lambda: ledger.record("a", [0.1, 0.1]), lambda: ledger.total("a")):
+        with pytest.raises(ValueError, match=r"damaged: the total of release 1 of data set 'a'"):
+            call()
+
+
 @pytest.mark.parametrize("total", [_NAN, _NEGATIVE, b"short"])
 def test_totals_that_are_no_numbers_refuse_although_their_checksum_is_right(
     path, total, monkeypatch
