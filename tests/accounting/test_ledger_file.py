@@ -45,6 +45,24 @@ def test_opening_a_path_never_makes_a_ledger(path, monkeypatch):
     assert LeakageLedger.open(Path("..") / path.name).max_leakage == 2.0
 
 
+def test_reading_waits_for_no_writer(path):
+    writer = LeakageLedger(path, max_epsilon=2.0, delta=1e-6, timeout=0.0)
+    writer.record("a", [1.0], mu=0.1)
+    reader = LeakageLedger.open(path, timeout=0.0)
+    calls = [
+        lambda: reader.total("a").n_releases,
+        lambda: reader.mu_delta_left("a"),
+        lambda: len(reader.history("a")),
+        reader.datasets,
+        lambda: (reader.max_leakage, reader.max_epsilon, reader.units),
+    ]
+    before = [call() for call in calls]
+    with writer._store.transaction(write=True):
+        assert [call() for call in calls] == before
+        with pytest.raises(TimeoutError):
+            reader.record("a", [1.0], mu=0.1)
+
+
 def test_opening_memory_would_forget():
     with pytest.raises(ValueError, match="`:memory:` ledger cannot be opened: it would be a new"):
         LeakageLedger.open(":memory:")
@@ -191,6 +209,22 @@ def test_damaged_totals_refuse(path, change, value):
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT COUNT(*) FROM release").fetchone() == (1,)
     connection.close()
+
+
+@pytest.mark.parametrize("column", ["mu", "total_mu", "total_unaligned"])
+@pytest.mark.parametrize("amount", [-1.0, "much"])
+def test_amounts_that_are_none_refuse_although_their_checksum_is_right(
+    path, column, amount, monkeypatch
+):
+    ledger = LeakageLedger(path)
+    ledger.record("a", [3.0, 1.0], mu=0.5)
+    monkeypatch.setattr("skleak.accounting.ledger._rows._check_digest", lambda *_: None)
+    connection = _without_guards(path)
+    connection.execute(f"UPDATE release SET {column} = ?", [amount])
+    connection.close()
+    for call in (lambda: ledger.record("a", [0.1, 0.1]), lambda: ledger.total("a")):
+        with pytest.raises(ValueError, match=r"damaged: the total of release 1 of data set 'a'"):
+            call()
 
 
 @pytest.mark.parametrize("total", [_NAN, _NEGATIVE, b"short"])

@@ -40,6 +40,20 @@ def test_small_rates_keep_their_digits():
         assert found == pytest.approx(chi, rel=10.0 * rate + 1e-6)
 
 
+def test_a_fixed_size_counts_ratios_above_one_both_ways():
+    """By the curvatures of both powers under one profile: E[L^a + L^(1 - a) - L - 1; L >= 1]."""
+    x, step = np.linspace(-20.0, 40.0, 240_001, retstep=True)
+    for sigma, rate, order in CASES:
+        d = 2.0 / sigma
+        log_ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + d * (x - 0.5 * d))
+        total = sum(
+            sign * np.exp(power * log_ratio + norm.logpdf(x))[log_ratio >= 0.0].sum() * step
+            for sign, power in ((1, order), (1, 1.0 - order), (-1, 1.0), (-1, 0.0))
+        )
+        found = subsampled_gaussian_rdp(sigma, rate, 2, order, sampling="fixed")
+        assert found == pytest.approx(2.0 * np.log1p(total) / (order - 1.0), rel=1e-6)
+
+
 def test_limits():
     for sampling in ("poisson", "fixed"):
         at = {"sampling": sampling}

@@ -6,6 +6,7 @@ import pytest
 from helpers import mostly_slow
 from scipy.optimize import minimize
 from scipy.special import log_softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, RidgeClassifier
@@ -241,3 +242,27 @@ def test_answers_and_frequencies_guess_where_imputation_knows_nothing(rng):
     attack = CombinedAttributeInference(model, 0, classifier=DummyClassifier(strategy="uniform"))
     bayes = np.argmax(np.log(shares) - 0.5 * ((y[:, None] - values) / 1.2) ** 2, axis=1)
     assert np.mean(attack.fit(X, y).predict(model) == bayes) > 0.9
+
+
+def test_likelihoods_of_labels_and_frequencies_guess_where_imputation_knows_nothing(rng):
+    shares = np.array([0.6, 0.2, 0.2])
+    likelihood = np.array([[0.6, 0.35, 0.05], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]])
+
+    class Known(ClassifierMixin, BaseEstimator):
+        classes_ = np.arange(3)
+
+        def fit(self, X, y):
+            return self
+
+        def predict_proba(self, X):
+            return likelihood[np.asarray(X)[:, 0].astype(int)]
+
+        def predict(self, X):
+            return self.predict_proba(X).argmax(axis=1)
+
+    secret = rng.choice(3, 500, p=shares)
+    y = np.array([rng.choice(3, p=likelihood[value]) for value in secret])
+    X = np.column_stack([secret, rng.normal(size=500)])
+    attack = CombinedAttributeInference(Known(), 0, classifier=DummyClassifier(strategy="uniform"))
+    bayes = np.argmax(np.log(shares) + np.log(likelihood[:, y]).T, axis=1)
+    assert np.mean(attack.fit(X, y).predict(Known()) == bayes) > 0.9

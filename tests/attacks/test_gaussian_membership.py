@@ -277,6 +277,8 @@ def test_it_is_an_estimator(rng):
     assert attack.get_params()["prior"] == 0.4
     with pytest.raises(NotFittedError):
         attack.expected_score()
+    with pytest.raises(NotFittedError):
+        attack.expected_true_positive_rate(0.1)
 
 
 def test_no_test_of_a_false_positive_rate_finds_more_than_expected(rng):

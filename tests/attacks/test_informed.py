@@ -202,6 +202,8 @@ def test_columns_count_in_units_of_their_spread():
 
 def test_errors(make_table, make_pipe):
     X, y = make_table()
+    with pytest.raises(AttackNotApplicableError, match="learns nothing from reference"):
+        InformedAttributeInference(make_pipe(PrivateLinearRegression()), "gene").fit(X, y, X, y)
     pipe = make_pipe(PrivateLinearRegression())
     with pytest.raises(AttackNotApplicableError, match="InformedReconstruction for the whole"):
         InformedAttributeInference(pipe, "dose").fit(X, y)

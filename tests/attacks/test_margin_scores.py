@@ -1,11 +1,13 @@
 """How the margins of candidates are scored, by a loop over targets and by what must not count."""
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skleak.adversary.knowledge import folds
+from skleak.attacks import BlackBoxAttributeInference
 from skleak.attacks._black_box import margin_scores
 
 
@@ -32,3 +34,17 @@ def test_a_target_is_scored_by_the_records_of_other_folds(rng):
     known[fold == fold[3]], codes[fellows] = 9.0, 1 - np.minimum(codes[fellows], 1)
     again = margin_scores(codes, known, own[:1], targets[:1])
     np.testing.assert_array_equal(again, found[:1])
+
+
+def test_the_posterior_is_that_of_these_scores(rng):
+    X = np.column_stack([rng.integers(0, 3, size=90), rng.normal(size=90)]).astype(float)
+    y = np.where(2.0 * X[:, 0] + X[:, 1] + rng.normal(size=90) > 2.0, "high", "low")
+    model, prior = RidgeClassifier().fit(X, y), np.array([0.3, 0.4, 0.3])
+    attack = BlackBoxAttributeInference(model, 0, criterion="margin", prior=prior).fit(X, y)
+    candidates = np.stack([np.column_stack([np.full(90, v), X[:, 1]]) for v in range(3)], axis=1)
+    own = model.decision_function(candidates.reshape(-1, 2)).reshape(90, 3, 1)
+    known, codes = model.decision_function(X)[:, None], (y == "low").astype(int)
+    scores = margin_scores(codes, known, own, np.arange(90))
+    expected = softmax(scores + np.log(prior), axis=1)
+    np.testing.assert_allclose(attack.predict_proba(model), expected, atol=1e-9)
+    assert np.mean(attack.predict(model) == X[:, 0]) > 0.5

@@ -193,3 +193,15 @@ def test_persons_and_reference_records(rng):
         with pytest.raises(AttackNotApplicableError, match="several rows the attribute is a numb"):
             attack.set_params(attribute=1).fit(*own, persons=persons)
         attack.set_params(attribute=0)
+
+
+def test_answers_about_rows_of_a_person_multiply_and_a_row_that_comes_twice_counts_once(rng):
+    X = np.column_stack([np.repeat(rng.integers(0, 3, 15), 2), rng.normal(size=30)]).astype(float)
+    X[1:20:2] = X[0:20:2]
+    y = np.repeat(rng.integers(0, 2, size=15), 2)
+    model = LogisticRegression().fit(X, y)
+    attack = BlackBoxAttributeInference(model, 0, criterion="proba", prior="uniform")
+    rows = attack.fit(X, y).predict_proba(model)
+    expected = rows[::2] * np.where(np.arange(15) < 10, 1.0, rows[1::2].T).T
+    found = attack.fit(X, y, persons=np.repeat(np.arange(15), 2)).predict_proba(model)
+    np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), rtol=1e-9)

@@ -5,6 +5,7 @@ import pytest
 from helpers import mostly_slow
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
 
 from skleak.attacks import InformedReconstruction
 from skleak.exceptions import AttackNotApplicableError
@@ -106,10 +107,21 @@ def test_pipelines_are_reconstructed_as_the_model_sees_them(make_table, make_pip
         attack.score(pipe, X.iloc[:3])
 
 
+def test_labels_of_reference_records_tell_the_range_of_labels(rng):
+    X, y = make_problem(PrivateLogisticRegression, rng)
+    model = PrivateLogisticRegression(noise_scale=0).fit(X, y)
+    attack = InformedReconstruction(model, known_target=False)
+    low, high = attack.fit(X, y, 9.0 * np.vstack([X, -X]), np.append(y, 1 - y))._range
+    np.testing.assert_allclose([low[3], high[3]], [-0.5, 1.5])  # widened by half of it
+    np.testing.assert_allclose(attack.predict(model), np.column_stack([X, y]), atol=1e-6)
+
+
 def test_where_it_cannot_be_played(rng):
     X, y = make_problem(PrivateLinearRegression, rng)
     with pytest.raises(AttackNotApplicableError, match="objective of Ridge is not known"):
         InformedReconstruction(Ridge()).fit(X, y)
+    with pytest.raises(AttackNotApplicableError, match="DecisionTreeRegressor is not known"):
+        InformedReconstruction(DecisionTreeRegressor()).fit(X, y)
     with pytest.raises(AttackNotApplicableError, match="Without an intercept"):
         InformedReconstruction(PrivateLinearRegression(fit_intercept=False)).fit(X, y)
     attack = InformedReconstruction(PrivateLinearRegression(), known_target=False)

@@ -330,6 +330,14 @@ def test_records_of_all_kinds_at_once(rng):
         assert found.advantage_bounds(p)["bound"].tolist() == names
 
 
+def test_distances_bound_nothing_where_covariances_of_one_record_differ():
+    means = np.array([[[0.0, 0.0], [1.0, 2.0]], [[0.0, 0.0], [1.0, 0.0]]])
+    covariances = np.array([[np.eye(2), np.eye(2)], [np.eye(2), np.diag([4.0, 1.0])]])
+    for order in ([0, 1], [1, 0]):
+        table = UnequalGaussianChannel(means[order], covariances[order]).advantage_bounds()
+        assert not {"trade-off", "Gaussian differential privacy"} & set(table["bound"])
+
+
 def test_samples_have_the_moments_asked_for(rng):
     channel = _random(rng, 3, 2)
     for secret in range(3):

@@ -169,3 +169,12 @@ def test_smallest_variance_of_every_shape(rng):
     assert least == pytest.approx(values[0], rel=1e-9)
     for shape in ("isotropic", "curvature", "minimax", 3.0 * np.eye(4)):
         assert NoiseShape.of(shape, 4).smallest_variance == 1.0
+
+
+@pytest.mark.parametrize("p", [20, 50, 90, 130])
+def test_smallest_variance_is_below_the_exact_one(p):
+    # Second differences squared: LAPACK's own smallest value is off by rounding, either way.
+    second = 2.0 * np.eye(p) - np.eye(p, k=1) - np.eye(p, k=-1)
+    given = second @ second  # of integers: exact
+    exact = 16.0 * np.sin(0.5 * np.pi / (p + 1.0)) ** 4 * p / (6.0 * p - 2.0)
+    assert NoiseShape.of(given, p).smallest_variance <= exact

@@ -5,8 +5,10 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 from helpers import mostly_slow
+from numpy.testing import assert_allclose
 
 from skleak.influence import candidate_encodings
+from skleak.influence.refit._chord import rounding_left
 from skleak.influence.removal import (
     addition_steps,
     farthest_without,
@@ -167,7 +169,7 @@ def test_several_classes_far_from_zero(shift, rng):
         encodings = candidate_encodings(state, moved[:3], state.objective.y[:3], 0, values)
         found.append((steps[:, :2], (encodings[:, 1] - encodings[:, 0])[:, layout[:2]]))
     for plain, far in zip(*found, strict=True):
-        np.testing.assert_allclose(far, plain, rtol=1e-5, atol=1e-6 * np.abs(plain).max())
+        assert_allclose(far, plain, rtol=1e-5, atol=1e-6 * np.abs(plain).max())
 
 
 def test_nobody_is_told_apart_with_certainty_by_rounding():
@@ -176,6 +178,16 @@ def test_nobody_is_told_apart_with_certainty_by_rounding():
     X, y = rng.poisson(1000, (30, 200)).astype(float), rng.normal(size=30)
     mu = PrivateLinearRegression(1.0, alpha=1e-3).fit(X, y).individual_privacy_["mu"]
     assert np.all(np.isfinite(mu))
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_what_rounding_left_leads_to_the_minimizer(kind, rng):
+    X, y = rng.normal(size=(20, 3)), rng.integers(0, 2, size=20).astype(float)
+    model = ESTIMATORS[kind](1.0, alpha=0.1, tol=1e-12).fit(X, y)
+    state = model._confidential_state()
+    w = state.factor.coefficients
+    short = 1e-5 * rng.normal(size=len(w))
+    assert_allclose(rounding_left(state.objective, w - short), short, rtol=1e-3, atol=1e-9)
 
 
 def test_the_bound_by_convexity_is_near_where_the_penalty_is_all_of_the_curvature(rng):
@@ -190,3 +202,28 @@ def test_the_bound_by_convexity_is_near_where_the_penalty_is_all_of_the_curvatur
     exact = np.linalg.norm(rest.factor.coefficients - state.factor.coefficients)
     bound = farthest_without(state, np.array([0, 1]))
     assert exact <= bound <= exact * (1.0 + 1e-4)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_bound_by_convexity_holds_however_far_the_minimizer_moves(kind, fit_intercept, rng):
+    X, rows = 0.3 * rng.normal(size=(24, 2)), np.arange(24)
+    y = rng.integers(1, 4, size=24).astype(float)
+    y[:12] = 1000.0
+    if kind == "logistic":
+        y = np.isin(rows, [*range(12), 20]).astype(float)
+
+    def fit(rows, alpha=0.1):
+        model = ESTIMATORS[kind](1.0, alpha=alpha, fit_intercept=fit_intercept, tol=1e-12)
+        return model.fit(X[rows], y[rows])._confidential_state()
+
+    state, rest = fit(rows), fit(rows[12:])
+    exact = np.linalg.norm(rest.factor.coefficients - state.factor.coefficients)
+    if fit_intercept:
+        assert exact > 1.5
+    bound = farthest_without(state, rows[:12])
+    assert exact <= bound < 30.0 * exact
+    assert farthest_without(fit(rows, alpha=0.0), rows[:12]) == np.inf
+    assert farthest_without(state, rows) == np.inf
+    if kind == "logistic" and fit_intercept:
+        assert farthest_without(state, np.flatnonzero(y)) == np.inf

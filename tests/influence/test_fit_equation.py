@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from helpers import mostly_slow
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skleak.influence.jacobian import Columns, FitFactor
 from skleak.influence.reweighting import FitSearch, equalize, newton_direction, relative_spread
@@ -13,7 +13,7 @@ from skleak.influence.reweighting._search import Coordinates
 from skleak.influence.reweighting._total_system import Moments, level_of, losses_under
 from skleak.influence.state import WeightRule
 from skleak.losses import LogisticLoss, SquaredLoss
-from skleak.solvers import Objective, minimize
+from skleak.solvers import Objective, SingularHessianError, minimize
 
 RULES = {"irfil": WeightRule, "total": WeightRule.total}
 LOSSES = {"squared": SquaredLoss(), "logistic": LogisticLoss()}
@@ -80,6 +80,28 @@ def test_newton_turns_as_it_does_record_by_record(name, loss, rng):
     led = search.coordinates.pack(FitFactor.of(objective, moved))
     along = (led - step.point - step.residual) / small
     assert_allclose(along, there - step.residual, atol=2e-3 * np.max(np.abs(along)))
+
+
+def test_where_there_is_no_fit_the_search_goes_back(rng):
+    objective, rule = make_objective(rng, "logistic"), WeightRule(Columns(), "spectral")
+    search = solve_by_fit(objective, rule, max_iter=3)
+    astray = search.coordinates.start
+    astray[len(search.coordinates.root) :] = -5.0
+    start, n_fits = search.coordinates.start, search.n_fits
+
+    def fail(objective, start=None):
+        raise SingularHessianError("no minimum")
+
+    for point in (astray, start):
+        step = search.at(point)
+        assert step.spread == np.inf
+        assert step.state is None
+        assert_array_equal(step.residual, 0.0)
+        search.minimize = fail
+    assert search.n_fits == n_fits + 1
+    search.plain = True
+    with pytest.raises(SingularHessianError):
+        search.at(start)
 
 
 @pytest.mark.parametrize("intercept", [True, False])

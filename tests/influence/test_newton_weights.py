@@ -322,12 +322,24 @@ def test_a_step_too_long_is_shortened():
     assert len(result.history) <= 6
 
 
+def test_records_without_weight_keep_a_factor_of_one():
+    kappa = np.array([1.0, 1.3, 5.0, 0.8])
+    result = equalize(lambda omega: (omega * kappa, None), np.array([1.0, 2.0, 0.0, 1.0]))
+    assert result.reweights[2] == 1.0
+    level = (result.reweights * kappa)[[0, 1, 3]]
+    assert_allclose(level, level[0], rtol=1e-2)
+
+
 def test_limits(make_problem):
     refits = Refits(make_problem("squared", n=30, alpha=1e-4).objective)
     for most in (1, 3, 7):
         result = refits.equalize(tol=1e-300, max_iter=most)
         assert len(result.history) == most + 1
         assert result.spread == min(result.history)
+    there = refits.equalize(tol=1e-10)
+    again = refits.equalize(tol=1e-8, start=there.reweights)
+    assert len(again.history) == 1
+    assert_allclose(again.reweights, there.reweights, rtol=1e-12)
     loose = refits.equalize(tol=10.0)
     assert len(loose.history) == 1
     assert_allclose(loose.reweights, 1.0)

@@ -292,7 +292,13 @@ def test_no_records_and_no_noise(rng):
     assert_array_equal(norms, np.where(state.objective.sample_weight > 0.0, np.inf, 0.0))
     none = state.batch(X[:0], y[:0])
     assert total_norms(state, none, derivative=derivative).shape == (0,)
-    assert total_joint_norm(state, none, derivative=derivative) == 0.0
+    unknown = replace(derivative, residual=np.nan)
+    for each in (derivative, unknown):
+        assert total_joint_norm(state, none, derivative=each) == 0.0
+    absent = replace(state.batch(X, y), sample_weight=np.zeros(len(y)))
+    assert total_joint_norm(state, absent, derivative=unknown) == 0.0
+    finite = replace(state, noise_scale=1.0)
+    assert total_joint_norm(finite, state.batch(X, y), derivative=unknown) == np.inf
     assert total_jacobian(state, np.array([], dtype=np.intp)).shape == (0, 4, 4)
 
 

@@ -202,6 +202,20 @@ def test_the_written_out_system_is_the_product(name, kind, norm, rng):
     assert_allclose(product, vectors @ system.matrix().T, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("norm", ["spectral", "trace"])
+@pytest.mark.parametrize("name", RULES)
+def test_weights_answer_alike_in_blocks_of_any_size(name, norm, rng):
+    X, y = rng.normal(size=(6, 3)), rng.integers(0, 2, size=6).astype(float)
+    factor = _random_factor("logistic", rng, 4, fit_intercept=True)
+    balance = Balance.of(factor, RULES[name](Columns(np.array([0, 2]), target=True), norm), 0.5)
+    root = rng.normal(size=(4, 4))
+    change = rng.normal(size=4), root + root.T, rng.normal()
+    together = balance.gradients(X, y).effect(*change)
+    for rows in (slice(0, 1), slice(1, 3), slice(3, 6)):
+        alone = balance.gradients(X[rows], y[rows]).effect(*change)
+        assert_allclose(alone, together[rows], rtol=1e-10, atol=1e-12)
+
+
 class ClosedSystem:
     """``G(state, record) = 0`` written down from its definition, for differences."""
 

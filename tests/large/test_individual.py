@@ -6,6 +6,7 @@ import pytest
 from helpers import mostly_slow
 from large_tables import MODELS, outside, records, table
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 from skleak.exceptions import AttackNotApplicableError
 from skleak.mechanisms import MaxLeakage
@@ -47,6 +48,24 @@ def test_all_records_are_bounded_under_other_losses(kind, shape, rng):
     assert np.all(bound["once_in"] <= expected["once_in"] * (1.0 + 1e-6))
     some = exact > 0.0
     assert np.median(bound["mu"][some] / exact[some]) < 1.5
+
+
+@pytest.mark.parametrize(
+    "kind, fit_intercept",
+    [("squared", True), ("squared", False), ("logistic", False), ("poisson", False)],
+)
+def test_bounds_by_convexity_are_near_where_the_penalty_is_all_of_the_curvature(
+    kind, fit_intercept, rng
+):
+    X = 1e-3 * (rng.normal(size=(7, 2)) + np.array([2.0, 0.0]))
+    y = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0]) * (5.0 if kind == "poisson" else 1.0)
+    given = X, y, np.array([5.0, 1.0, 3.0, 5.0, 1.0, 8.0, 0.0])
+    large = [da.from_array(each, chunks=(3, 2)[: each.ndim]) for each in given]
+    model = MODELS[kind](0.3, alpha=1.0, fit_intercept=fit_intercept, tol=1e-12)
+    exact = clone(model).fit(*given).individual_privacy_["mu"].to_numpy()
+    bound = clone(model).fit(*large).individual_privacy_["mu"].compute()
+    assert np.all(bound >= exact * (1.0 - 1e-6))
+    assert np.all(bound <= exact * (1.0 + 1e-4))
 
 
 @pytest.mark.slow
