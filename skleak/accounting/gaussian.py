@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import elementwise
-from scipy.special import erf, erfcx, erfinv, ndtr, ndtri_exp
+from scipy.special import erf, erfcx, erfinv, log_ndtr, ndtr, ndtri_exp
 
 from skleak.utils._arguments import as_result, check_real
 from skleak.utils._typing import FloatArray
@@ -87,6 +87,8 @@ def log_gaussian_delta(mu: FloatArray, epsilon: FloatArray) -> FloatArray:
 
 # Inverses aim at delta * (1 - 1e-9): a returned value keeps its promise through round-off.
 _PRIVATE_SIDE = 1e-9
+# Newton's steps, at most, and how near to the goal, in logarithms, they end.
+_STEPS, _NEAR = 30, 1e-11
 
 
 def rdp(mu: npt.ArrayLike, order: npt.ArrayLike) -> Any:
@@ -204,14 +206,33 @@ def gaussian_epsilon(mu: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
     if regular.any():
         m, goal = distance[regular], np.log(failure[regular]) - _PRIVATE_SIDE
         # delta <= Phi(mu/2 - epsilon/mu) brackets the root from above.
-        above = m * (0.5 * m - ndtri_exp(goal))
-        root = elementwise.find_root(
-            lambda e, m, goal: log_gaussian_delta(m, e) - goal,
-            (np.zeros_like(m), above),
-            args=(m, goal),
-        )
-        result[regular] = root.x
+        result[regular] = _root_below(m, goal, m * (0.5 * m - ndtri_exp(goal)))
     return as_result(result)
+
+
+def _root_below(mu: FloatArray, goal: FloatArray, above: FloatArray) -> FloatArray:
+    """Epsilon at which the logarithm of delta reaches a goal, from bounds above it, (n,).
+
+    The logarithm is concave in epsilon, so that Newton's steps from above pass no root.
+    """
+    epsilon, pending = above.copy(), np.arange(len(mu))
+    for _ in range(_STEPS):
+        m, e = mu[pending], epsilon[pending]
+        reached = log_gaussian_delta(m, e)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            step = (goal[pending] - reached) / np.exp(e + log_ndtr(-e / m - 0.5 * m) - reached)
+        near = np.abs(goal[pending] - reached) <= _NEAR
+        epsilon[pending] = np.where(near, e, e - step)
+        pending = pending[~near & ~(step <= 1e-13 * e)]
+        if not len(pending):
+            return epsilon
+    found = elementwise.find_root(
+        lambda e, m, goal: log_gaussian_delta(m, e) - goal,
+        (np.zeros(len(pending)), above[pending]),
+        args=(mu[pending], goal[pending]),
+    )
+    epsilon[pending] = found.x
+    return epsilon
 
 
 def mu_from_epsilon_delta(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Any:

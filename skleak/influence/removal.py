@@ -49,6 +49,7 @@ from skleak.influence.refit import (
     second_order,
     target_encodings,
     third_derivatives,
+    way_left,
 )
 from skleak.influence.state import (
     FitState,
@@ -211,12 +212,9 @@ def _bounded(state: FitState, removal: Change, longest: float) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         energy = np.sqrt(removal.energy(steps)) * (1.0 + _ROUNDING)
         rho = np.sqrt(longest / removal.remaining) * (1.0 + _ROUNDING)
-        t = rho * energy
-        inner = rho * 0.5 * t * np.exp(2.0 * t) * energy
-        more = np.where(inner < 1.0, -np.log1p(-np.minimum(inner, 1.0)) / rho, np.inf)
         white = state.noise.whitened(state.noise.whitened(removal.inverse).T)
-        more *= np.sqrt(np.linalg.norm(white, 2) / removal.remaining)
-        return np.nan_to_num(lengths + np.where(t == 0.0, 0.0, more), nan=np.inf, posinf=np.inf)
+        more = way_left(energy, rho) * np.sqrt(np.linalg.norm(white, 2) / removal.remaining)
+        return np.nan_to_num(lengths + more, nan=np.inf, posinf=np.inf)
 
 
 def _farthest(

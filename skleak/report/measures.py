@@ -127,11 +127,12 @@ class Separator:
         distances, exact = np.full((2, len(own)), np.nan), np.zeros(len(own), dtype=bool)
         note = ""
         if solved is not None:
-            distances, _, exact = self.estimated(unknown, own, unknown.candidates(own))
+            distances, _, exact = self.estimated(unknown, own)
             distances = distances.copy()
-            here = np.isin(position, solved.position)
-            place = np.searchsorted(solved.position, position[here])
-            distances[:, here], exact[here] = solved.distances[:, place], solved.exact[place]
+            here = np.searchsorted(position, solved.position)  # where they are of this block
+            inside = np.flatnonzero(np.append(position, -1)[here] == solved.position)
+            here = here[inside]
+            distances[:, here], exact[here] = solved.distances[:, inside], solved.exact[inside]
             lost = ~np.isfinite(distances[0])
             told, some_lost = bool(np.all((exact | lost)[present])), bool(np.any(lost & present))
             distances = self.over_noise(np.where(present, distances, 0.0))
@@ -165,7 +166,7 @@ class Separator:
         return max(self.fewest, int(self.work / self._cost(n_values)))
 
     def estimated(
-        self, unknown: Unknown, own: FloatArray, candidates: FloatArray
+        self, unknown: Unknown, own: FloatArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Distances at unit noise for all records without solving for any, (2, n).
 
@@ -175,10 +176,10 @@ class Separator:
         sharp = self.state.objective.loss.quadratic and self._differentiable
         if one is not None and own.shape[1] == 1:
             moves = unknown.moves
-            done = sharp and (moves is not None or one.compares_all(candidates.shape[-2]))
+            done = sharp and (moves is not None or one.compares_all(unknown.n_candidates))
             exact = np.full(n, done) & (self.rows >= 0)
             if unknown.columns is None and self.state.balanced is None:
-                between, apart, error = one.targets(candidates[..., 0])
+                between, apart, error = one.targets(unknown.candidates(own)[..., 0])
                 between = apart if unknown.values is None else between
                 return np.stack([between, apart]), error, exact
             if moves is not None:
@@ -189,7 +190,8 @@ class Separator:
                     error = np.where(share > 0.0, share * distance, 0.0)
                 return np.broadcast_to(distance, (2, n)), error, exact
             if unknown.columns is not None:
-                *pair, error = one.column(int(unknown.columns[0]), candidates[:, 0])
+                values = unknown.candidates(own)[:, 0]
+                *pair, error = one.column(int(unknown.columns[0]), values)
                 return np.stack(pair), error, exact
         loss = self._unit_losses(unknown, np.s_[:])
         unbounded = np.full(n, np.inf)
@@ -237,7 +239,7 @@ class Separator:
 
     def announce(self, unknowns: Sequence[Unknown]) -> None:
         """Warn where solving for all of these records takes long."""
-        values = (2 if one.values is None else len(one.values) for one in unknowns)
+        values = (one.n_candidates for one in unknowns)
         seconds = len(self.rows) * sum(map(self._cost, values)) / _RATE
         instead = "Leave `exact=False`, or ask for few records, or for few columns by `features`."
         warn_if_costly(f"Solving for {len(self.rows)} records exactly", seconds, 0.0, instead)
@@ -340,10 +342,11 @@ class Separator:
         """True if encodings tell all, and are sharp enough to be differentiated."""
         return not self.state.noise.reads_data and self.state.balanced is None
 
-    def exposure(self, unknown: Unknown) -> FloatArray:
+    def exposure(self, unknown: Unknown, distances: FloatArray | None = None) -> FloatArray:
         """Estimate how well a number of each record may be known, (n,).
 
-        Of many records those are zero of which a step tells far less than of the others.
+        Of many records those are zero of which a step tells far less than of the others, by its
+        estimated ``distances`` (n,).
         """
         one = self.one_step if self._differentiable else None
         if one is None or unknown.columns is None:
@@ -351,8 +354,8 @@ class Separator:
             return np.where(self.batch.present, squares, 0.0)
         some = np.flatnonzero(self.batch.present)
         if len(some) > 2 * _MOST_EXPOSED:
-            distances = self._estimated(unknown)[0][0, some]
-            some = np.sort(some[np.argpartition(distances, -_MOST_EXPOSED)[-_MOST_EXPOSED:]])
+            far = self._estimated(unknown)[0][0] if distances is None else distances
+            some = np.sort(some[np.argpartition(far[some], -_MOST_EXPOSED)[-_MOST_EXPOSED:]])
         squares = np.zeros(len(self.rows))
         squares[some] = self._speeds(some, unknown)
         return squares
@@ -374,7 +377,7 @@ class Separator:
 
     def _estimated(self, unknown: Unknown) -> tuple[FloatArray, FloatArray, BoolArray]:
         own = unknown.entries(self.batch.X, self.batch.y)
-        return self.estimated(unknown, own, unknown.candidates(own))
+        return self.estimated(unknown, own)
 
     @property
     def n_exposed(self) -> int:
@@ -444,21 +447,20 @@ class Leads(Merged):
         """Find them in a block of records."""
         batch = separator.batch
         own = unknown.entries(batch.X, batch.y)
-        candidates, share = unknown.candidates(own), unknown.shares(own)
-        distances, error, exact = separator.estimated(unknown, own, candidates)
+        distances, error, exact = separator.estimated(unknown, own)
         known, some = np.zeros(len(own)), np.zeros(len(own), dtype=bool)
         if unknown.kind == "number" and float(unknown.sd[0]) > 0.0:
-            known, some = separator.exposure(unknown), batch.present
+            known, some = separator.exposure(unknown, distances[0]), batch.present
         exposed = Largest.of(separator.n_exposed, known, position, {}, some)
         asked = batch.present & ~exact
         open_ = np.flatnonzero(separator.solvable(unknown) & (separator.rows >= 0) & asked)
-        most, lost = separator.most_solved(candidates.shape[-2]), int(asked.sum()) - len(open_)
+        most, lost = separator.most_solved(unknown.n_candidates), int(asked.sum()) - len(open_)
         distances, error, position = distances[:, open_], error[open_], position[open_]
         unbounded = ~(error <= distances[0])
         highest = distances[0] * (1.0 + _SLACK) + np.where(unbounded, 0.0, error)
         told = {"distances": distances.T, "highest": highest, "unbounded": unbounded}
         far = Largest.of(_ROUNDS * most + 1, highest, position, told)
-        blurred = (share[open_] <= RARE) & ~(error <= _SHARP * distances[0])
+        blurred = (unknown.shares(own[open_]) <= RARE) & ~(error <= _SHARP * distances[0])
         rare = Largest.of(most, np.zeros(len(open_)), position, told, blurred)
         return cls(far, len(open_), lost + int(unbounded.sum()), rare, exposed)
 
@@ -506,7 +508,7 @@ class _Search:
             distances[:, place], highest[place] = told["distances"].T, told["highest"]
             unbounded[place] = told["unbounded"]
         rare = np.searchsorted(some, leads.rare.position)
-        most = separator.most_solved(candidates.shape[-2])
+        most = separator.most_solved(unknown.n_candidates)
         # All, where there is time for all, or nothing tells which are enough.
         first = most if leads.n_open <= most or unbounded.any() else min(_FIRST, most)
         others = leads.far.score[-1] if leads.n_open > len(leads.far) else -np.inf

@@ -91,6 +91,11 @@ class Unknown:
         """Entries of some records, of shape (n, k)."""
         return y[:, None] if self.columns is None else dense(X[:, self.columns])
 
+    @property
+    def n_candidates(self) -> int:
+        """Number of values that are held against each other, or against a number's own."""
+        return 2 if self.values is None else len(self.values)
+
     def candidates(self, own: FloatArray) -> FloatArray:
         """Values that are held against each other, (m, k), or those of each record, (n, m, k).
 

@@ -6,7 +6,7 @@ from helpers import mostly_slow
 from scipy import sparse
 
 from skleak.influence import candidate_encodings
-from skleak.influence.refit import OneStep, largest_leverage, target_encodings
+from skleak.influence.refit import OneStep, largest_leverage, target_encodings, way_left
 from skleak.influence.refit._changes import Change
 from skleak.linear_model import (
     PrivateLinearRegression,
@@ -163,6 +163,20 @@ def test_what_one_newton_step_errs_by_is_bounded(estimator, fit_intercept, n, sp
     if n == 300 and not spread:
         assert np.median(error[weight > 0.0] / flipped[weight > 0.0]) < 0.2
     assert OneStep.of(state, state.training).column(3, np.arange(4.0))[2].max() == np.inf
+
+
+def test_the_way_left_of_a_step_on_the_steepest_function():
+    """Of ``exp(v) - g v``, whose third derivative is its curvature everywhere, from v = 0."""
+    goals = np.exp(np.linspace(-0.5, 0.3, 81))
+    steps = goals - 1.0
+    bound = way_left(np.abs(steps), 1.0)
+    left = np.abs(np.log(goals) - steps)
+    assert np.all(bound >= left)
+    near = np.abs(steps) < 0.1
+    assert np.all(bound[near] <= 1.5 * left[near] + 1e-15)
+    # In another unit, and with records that are longer: what counts is the move of predictors.
+    np.testing.assert_allclose(way_left(1e-3 * np.abs(steps), 1e3), 1e-3 * bound)
+    np.testing.assert_array_equal(way_left(np.array([0.0, 1.0]), np.inf), [0.0, np.inf])
 
 
 def test_a_step_in_a_table_with_a_column_far_from_zero(rng):

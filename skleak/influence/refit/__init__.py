@@ -13,6 +13,7 @@ from skleak.influence.refit._chord import factor_rounding as factor_rounding
 from skleak.influence.refit._chord import largest_leverage as largest_leverage
 from skleak.influence.refit._chord import second_order as second_order
 from skleak.influence.refit._chord import third_derivatives as third_derivatives
+from skleak.influence.refit._chord import way_left as way_left
 from skleak.influence.refit._chord import whitened as whitened
 from skleak.influence.refit._distances import TableMaxima as TableMaxima
 from skleak.influence.refit._distances import candidate_shapes as candidate_shapes

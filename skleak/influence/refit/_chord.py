@@ -410,6 +410,20 @@ def whitened(state: FitState, points: FloatArray) -> FloatArray:
     return np.asarray(flat.T.reshape(points.shape))
 
 
+def way_left(energy: FloatArray, rho: "FloatArray | float") -> FloatArray:
+    """Bound the way from one Newton step to the minimizer, in the norm of H', like ``energy``.
+
+    Shapes: ``energy``, E, of any; ``rho``; see above. Zero where the step is, infinite where no
+    bound holds.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        t = rho * energy
+        q = 0.5 * t * t * np.exp(2.0 * t)
+        left = np.where(q < 1.0, q * energy / (t * (1.0 - q)), np.inf)
+    # Where the step is zero, the record says nothing, however long the others are.
+    return np.where(energy > 0.0, left, 0.0)
+
+
 def largest_leverage(state: FitState) -> float:
     """Largest ``x~^T A x~`` of the records that take part in a fit with one predictor."""
     centered, shift = state.once(centered_state)
@@ -527,19 +541,24 @@ class OneStep:
         """Return True if all pairs of values are compared, not just those with first and last."""
         return n_values**2 * len(self.y) <= 2.0 * _MOST_PAIRS
 
-    def moved(self, columns: IntArray, moves: Sequence[Move]) -> FloatArray:
+    def moved(self, columns: IntArray, moves: Sequence[Move]) -> tuple[FloatArray, FloatArray]:
         """Largest distance of an entry from those it is moved to, (k, n) for k columns.
 
-        And bounds on what it errs by, in one array of shape (2, k, n).
+        And bounds on what it errs by, (k, n).
         """
 
         def furthest(x: FloatArray, some: _Columns) -> FloatArray:
             steps = [some.step(start + slope * x) for start, slope in moves]
             squares = reduce(np.maximum, (some.squares(*step.q) for step in steps))
+            if self._flat is not None:
+                return np.sqrt(squares)
             error = reduce(np.maximum, (self._errors(some, step) for step in steps))
             return np.concatenate([np.sqrt(squares), error], axis=1)
 
-        return self._by_block(columns, furthest).reshape(2, len(columns), -1)
+        found = self._by_block(columns, furthest)
+        if self._flat is not None:
+            return found, np.broadcast_to(self._flat, found.shape)
+        return found[: len(columns)], found[len(columns) :]
 
     def _errors(self, some: "_Columns", step: "_Step") -> FloatArray:
         """Bound what the steps of some entries err by, of shape (b, k)."""
@@ -563,12 +582,9 @@ class OneStep:
         """
         if self._flat is not None:
             return np.full_like(energy, self._flat)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            t = np.sqrt(longest) * energy
-            ratio = 0.5 * t * t * np.exp(2.0 * t)
-            error = ratio * energy / (t * (1.0 - ratio)) * np.sqrt(self._variance / least)
-        # Where the step is zero, the record says nothing, however long the others are.
-        return np.where(energy > 0.0, np.where(ratio < 1.0, error, np.inf), 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            error = way_left(energy, np.sqrt(longest)) * np.sqrt(self._variance / least)
+        return np.where(energy > 0.0, np.where(np.isnan(error), np.inf, error), 0.0)
 
     def information(
         self, column: int, nodes: FloatArray, weights: FloatArray, step: float
