@@ -12,7 +12,11 @@ CONSTANTS = [
         "_MOST_PARAMETERS",
         "parameters of a private linear model, refused above",
     ),
-    ("linear_model._measured", "_MOST_SHAPED", 'parameters under `noise_covariance="minimax"`'),
+    (
+        "linear_model._measured",
+        "_MOST_SHAPED",
+        'parameters under `noise_covariance="minimax"` or `"least_mean"`',
+    ),
     (
         "adversary.knowledge",
         "MAX_VALUES",

@@ -26,7 +26,7 @@ from skleak.channels import GaussianChannel, UnequalGaussianChannel
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.leakage import leakage_model
 from skleak.influence.refit import check_reached, target_encodings
-from skleak.influence.state import NoiseShape
+from skleak.influence.state import FITTED_SHAPES, NoiseShape
 from skleak.utils._arguments import make_generator
 from skleak.utils._geometry import true_positives
 from skleak.utils._predictions import label_positions
@@ -162,7 +162,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
         """Encode every candidate, (n_values,) or (n_values, n_targets), of every target."""
         covariance, targets, weights = model.noise_covariance, self._units, self._weights
         isotropic = isinstance(covariance, str) and covariance == "isotropic"
-        fitted = isinstance(covariance, str) and covariance in ("curvature", "minimax")
+        fitted = isinstance(covariance, str) and covariance in FITTED_SHAPES
         self._check_encoded(covariance, fitted, isotropic, secret.is_target)
         shape = len(targets), len(candidates)
         if self.refit_preprocessing:
@@ -252,7 +252,7 @@ class WhiteBoxAttributeInference(AttributeAttack):
         GaussianChannel or UnequalGaussianChannel
             With one record for each target: Bayes success, information and bounds of this very
             attack. Under a given covariance, in coordinates in which the noise is isotropic; the
-            second kind where its shape depends on the data ("curvature" and "minimax").
+            second kind where its shape depends on the data ("curvature", "minimax", "least_mean").
 
         Raises
         ------

@@ -300,8 +300,8 @@ def attribute_leakage(
         copied.
     AttackNotApplicableError
         Where distances have no exact answer: for values where the noise is a function of the
-        records, in scale (a goal such as MaxLeakage) or shape ("curvature", "minimax"); and for
-        ``refit_preprocessing`` with either, or with a reweighting.
+        records, in scale (a goal such as MaxLeakage) or shape ("curvature", "minimax",
+        "least_mean"); and for ``refit_preprocessing`` with either, or with a reweighting.
 
     Warns
     -----

@@ -43,8 +43,10 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
         up, or refused, where the goal reads the data). At 0 leakage is infinite.
     noise_covariance : str, array-like or NoiseKind, default="isotropic"
         Shape S of the noise ``N(0, noise_scale^2 S)``, ``tr S = p``: "isotropic"; a public (p, p)
-        matrix, intercept last, or rule; or, from the data, "curvature" or "minimax", whose leakage
-        by the covariance is counted. Only "isotropic" goes with a reweighting.
+        matrix, intercept last, or rule; or, from the data, "curvature", "minimax" or "least_mean"
+        (the least mean squared loss of persons, by their whole weights, at a given rise of the
+        objective; with equal weights and a private target that is "minimax"), whose leakage by the
+        covariance is counted. Only "isotropic" goes with a reweighting.
     alpha : float, default=1e-2
         Penalty relative to the *mean* loss: scikit-learn's ``Ridge(alpha=N * alpha)``.
     fit_intercept : bool, default=True
@@ -290,8 +292,10 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
         up, or refused, where the goal reads the data). At 0 leakage is infinite.
     noise_covariance : str, array-like or NoiseKind, default="isotropic"
         Shape S of the noise ``N(0, noise_scale^2 S)``, ``tr S = p``: "isotropic"; a public (p, p)
-        matrix, intercept last, or rule; or, from the data, "curvature" or "minimax", whose leakage
-        by the covariance is counted. Only "isotropic" goes with a reweighting.
+        matrix, intercept last, or rule; or, from the data, "curvature", "minimax" or "least_mean"
+        (the least mean squared loss of persons, by their whole weights, at a given rise of the
+        objective; with equal weights and a private target that is "minimax"), whose leakage by the
+        covariance is counted. Only "isotropic" goes with a reweighting.
     alpha : float, default=1e-2
         Penalty relative to the *mean* loss: scikit-learn's ``PoissonRegressor(alpha=alpha)``.
     fit_intercept : bool, default=True

@@ -223,7 +223,7 @@ def _warn_not_equalized(
 
 
 NoiseCovariance: TypeAlias = (
-    Literal["isotropic", "curvature", "minimax"] | npt.ArrayLike | NoiseKind
+    Literal["isotropic", "curvature", "minimax", "least_mean"] | npt.ArrayLike | NoiseKind
 )
 
 
@@ -276,7 +276,7 @@ class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEsti
 
 
 # Parameters beyond which the third derivatives of the objective, p^3 numbers, take over 500 MB;
-# "minimax" needs four tables of that size.
+# "minimax" and "least_mean" need four tables of that size.
 _MOST_SHAPED = 400
 
 
@@ -303,7 +303,9 @@ def noise_shape(estimator: Any, objective: Objective) -> NoiseShape:
             "one of the two."
         )
     # The curvature of the squared loss does not move with the minimizer; its residuals do.
-    third = shape.name == "minimax" or (shape.reads_data and not objective.loss.quadratic)
+    third = shape.name in ("minimax", "least_mean") or (
+        shape.reads_data and not objective.loss.quadratic
+    )
     if third and n_parameters > _MOST_SHAPED:
         raise ValueError(
             f"`noise_covariance={shape.name!r}` needs third derivatives, the cube of "
@@ -529,7 +531,7 @@ class MeasuredModel(LinearModelParameters):
         everything else cannot estimate any direction of the unknown with a standard error below
         ``1 / eta`` (Cramer-Rao), in units of the columns. With a ``noise_covariance`` it is the
         square root of the largest eigenvalue of the Fisher information about the unknown; with
-        "curvature" or "minimax", that of mean and covariance of the release together.
+        "curvature", "minimax" or "least_mean", that of mean and covariance of the release together.
 
         Parameters
         ----------

@@ -15,6 +15,7 @@ COVARIANCES = {
     "given": "a given covariance",
     "curvature": "the shape of the curvature, and what that reveals is counted",
     "minimax": "the minimax shape with equal weights, and what that reveals is counted",
+    "least_mean": "the shape of the least mean squared loss, and what that reveals is counted",
 }
 _ATTACKS = {
     "prior": "prior guess",

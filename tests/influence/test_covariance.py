@@ -112,6 +112,7 @@ def test_shapes_have_trace_p_in_any_units(make_problem, rng, kind):
         "isotropic",
         "curvature",
         "minimax",
+        "least_mean",
         matrix,
         1e-9 * matrix,
         np.diag([1, 2, 3, 4]),

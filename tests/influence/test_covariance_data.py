@@ -132,7 +132,7 @@ def test_refits_of_a_real_record(iwpc):
     first = dw @ precision @ dw.T / p
     second = 0.5 * np.einsum("ij,ajk,kl,bli->ab", precision, dC, precision, dC)
     noise = curvature_noise(state)
-    records = noise.records(X[i : i + 1], y[i : i + 1])
+    records = noise.records(X[i : i + 1], y[i : i + 1], np.ones(1))
     for found, expected in zip(
         records.information(noise.frame(WHOLE)), (first, second), strict=True
     ):
@@ -185,7 +185,7 @@ def test_refits_of_the_record_that_moves_the_minimax_shape_most(iwpc, alpha):
     noise, batch = minimax_noise(state), state.batch(X, y)
     losses = covariance_losses(state, batch, [WHOLE], noise=noise)
     i = int(losses.covariance.argmax())
-    records = noise.records(X[i : i + 1], y[i : i + 1])
+    records = noise.records(X[i : i + 1], y[i : i + 1], np.ones(1))
     pair = records.information(noise.frame(WHOLE))
     for found, expected in zip(pair, _of_refits(state, i), strict=True):
         np.testing.assert_allclose(found[0], expected, atol=1e-5 * np.abs(expected).max())

@@ -24,13 +24,13 @@ def _state(problem, noise_scale=1.0):
 def _matrices(state, X, y, columns):
     noise = curvature_noise(state)
     frame = noise.frame(columns)
-    return noise.records(X, y).information(frame)
+    return noise.records(X, y, np.ones(len(y))).information(frame)
 
 
 def _second_before_normalization(state, X, y, columns):
     """The second term, were the noise not scaled by the trace of its covariance."""
     noise = curvature_noise(state)
-    records, frame = noise.records(X, y), noise.frame(columns)
+    records, frame = noise.records(X, y, np.ones(len(y))), noise.frame(columns)
     return 0.5 * records.gram(frame, records.own(frame))
 
 

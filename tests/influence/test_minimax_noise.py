@@ -36,7 +36,7 @@ def _state(problem, noise_scale=1.0):
 def _matrices(state, X, y, columns):
     noise = minimax_noise(state)
     frame = noise.frame(columns)
-    return noise.records(X, y).information(frame)
+    return noise.records(X, y, np.ones(len(y))).information(frame)
 
 
 def _shape(hessian, moments):
@@ -302,7 +302,7 @@ def test_columns_far_from_zero(make, rng, kind):
     for each in (moved, problem):
         noise = minimax_noise(_state(each))
         frame = noise.frame(Columns())
-        records = noise.records(each.X, each.y)
+        records = noise.records(each.X, each.y, each.s)
         pair.append((noise.axes, records.gram(frame, records.own(frame))))
     for found, expected in zip(*pair, strict=True):
         assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())

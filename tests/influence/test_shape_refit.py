@@ -18,7 +18,7 @@ from skleak.influence.state._state import NoiseShape
 from skleak.solvers import minimize
 
 KINDS = ["squared", "logistic", "poisson"]
-SHAPES = ["curvature", "minimax"]
+SHAPES = ["curvature", "minimax", "least_mean"]
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_far_from_the_fit_and_columns_far_from_zero(make, rng, kind):
 def test_bad_input(make, make_problem, make_multinomial):
     state = _state(make("squared"))
     X, y = state.objective.X, state.objective.y
-    with pytest.raises(ValueError, match="'curvature' or 'minimax'"):
+    with pytest.raises(ValueError, match="'curvature', 'minimax' or 'least_mean'"):
         candidate_shapes(state, X[:1], y[:1], 0, [0.0, 1.0], "isotropic")
     reweighted = _state(make_problem("squared"))
     with pytest.raises(ValueError, match="without a reweighting"):

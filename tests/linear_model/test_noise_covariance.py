@@ -35,7 +35,7 @@ from skleak.linear_model import (
 from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage
 
 WHOLE = Columns(target=True)
-FITTED = ["curvature", "minimax"]  # shapes that depend on the data
+FITTED = ["curvature", "minimax", "least_mean"]  # shapes that depend on the data
 
 
 def _terms(state, X, y, blocks):
@@ -60,10 +60,11 @@ def _covariance(model):
     """Of the noise, from the definition."""
     state = _state(model)
     shape = inverse = state.factor.inverse_hessian
-    if model.noise_covariance == "minimax":
+    if model.noise_covariance != "curvature":
         objective = state.objective
         J = state.factor.jacobian(objective.X, objective.y)
-        M = np.einsum("n,nia,nja->ij", objective.sample_weight, J, J)
+        power = 2 if model.noise_covariance == "least_mean" else 1
+        M = np.einsum("n,nia,nja->ij", objective.sample_weight**power, J, J)
         half = linalg.sqrtm(inverse).real
         back = np.linalg.inv(half)
         shape = half @ linalg.sqrtm(back @ M @ back).real @ half
@@ -380,7 +381,11 @@ def test_reports_state_both_terms(numbers, kind):
         assert f"{losses.covariance.max():.3g}" in form
         assert f"{losses.mean.max():.3g}" in form
     assert json.loads(report.to_json())["dataset"]["noise_covariance"] == kind
-    names = {"curvature": "the shape of the curvature", "minimax": "the minimax shape"}
+    names = {
+        "curvature": "the shape of the curvature",
+        "minimax": "the minimax shape",
+        "least_mean": "the shape of the least mean squared loss",
+    }
     assert any(names[kind] in line for line in report.assumptions)
     assert any(names[kind] in line for line in report.findings)
 
@@ -546,7 +551,7 @@ def test_a_constant_target(numbers, kind, value):
     if kind == "curvature":
         assert np.all(np.isfinite(model.fit(X, y).fisher_information_loss_))
         return
-    with pytest.raises(ValueError, match="minimax shape of the noise is singular"):
+    with pytest.raises(ValueError, match=f"{kind} shape of the noise is singular"):
         model.fit(X, y)
     assert not hasattr(model, "coef_")
     # Whatever the columns span is moved by the targets.
@@ -560,6 +565,31 @@ def test_more_columns_than_records(estimator_class, make_data, rng, kind):
     losses = model.fisher_information_loss_
     assert np.all(np.isfinite(losses))
     assert model.fisher_information_loss(per="dataset") >= losses.max() * (1.0 - 1e-9)
+
+
+def test_the_least_mean_is_least(estimator_class, data):
+    # Mean squared trace loss through the mean at the same rise of the objective: of persons with
+    # their whole weights, and of the unknowns alone.
+    for private_target in (True, False):
+        options = {"private_target": private_target}
+        models = {
+            name: estimator_class(1.0, noise_covariance=name, **options)
+            for name in ("isotropic", *FITTED)
+        }
+        mean, shapes = {}, {}
+        for name, model in models.items():
+            shapes[name] = noise_covariance(_state(model.fit(data.X, data.y, data.weights)))
+            cost = np.trace(np.linalg.solve(_state(model).factor.inverse_hessian, shapes[name]))
+            given = estimator_class(cost**-0.5, noise_covariance=shapes[name], **options)
+            given.fit(data.X, data.y, data.weights)
+            mean[name] = np.sum(given.diagonal_fisher_information_loss_**2)
+        assert min(mean, key=mean.get) == "least_mean"
+        # With equal weights and a private target it is the other geometric mean.
+        least, other = (
+            noise_covariance(_state(models[name].fit(data.X, data.y)))
+            for name in ("least_mean", "minimax")
+        )
+        assert np.allclose(least, other, rtol=1e-12, atol=0.0) == private_target
 
 
 def test_the_minimax_shape_is_the_best_on_average(estimator_class, data):

@@ -24,14 +24,16 @@ from skleak.linear_model import (
     EvenTotal,
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivatePoissonRegressor,
 )
 from skleak.mechanisms import MaxAdvantage, MaxLeakage
 
 NOISE = 0.3
 GROUPS = np.arange(10) % 3
 GIVEN = np.diag([1.0, 4.0, 9.0, 2.0]) + 0.5
-SHAPES = ["isotropic", GIVEN, "curvature", "minimax"]
-named = pytest.mark.parametrize("shape", SHAPES, ids=["isotropic", "given", "curvature", "minimax"])
+SHAPES = ["isotropic", GIVEN, "curvature", "minimax", "least_mean"]
+NAMES = ["isotropic", "given", "curvature", "minimax", "least_mean"]
+named = pytest.mark.parametrize("shape", SHAPES, ids=NAMES)
 evens = pytest.mark.filterwarnings(
     "ignore:.reweighting='total'. evens:skleak.exceptions.UnevenLeakageWarning"
 )
@@ -109,6 +111,8 @@ def together(total, members, which):
             ("curvature", True),
             ("minimax", True),
             ("minimax", False),
+            ("least_mean", True),
+            ("least_mean", False),
         ],
         3,
     ),
@@ -137,6 +141,26 @@ def test_every_grain_is_that_of_whole_rows(estimator_class, rows, shape, fit_int
     # What takes no batch leaks nothing.
     assert model.fisher_information_loss_[9] == 0.0
     assert model.fisher_information_loss(per="feature")[9].max() == 0.0
+
+
+@pytest.mark.parametrize("of", mostly_slow([PrivateLinearRegression, PrivatePoissonRegressor]))
+def test_a_public_target_has_no_part_in_the_least_mean(make_data, rng, of):
+    X, y, _ = make_data(of, rng, n=10, d=3)
+    weights = rng.uniform(0.3, 3.0, size=10)
+    model = of(NOISE, alpha=0.1, tol=1e-13, noise_covariance="least_mean", private_target=False)
+    model.fit(X, y, sample_weight=weights)
+    total = information(model, X, y + 0.0, weights, list(range(10)))
+    own = np.einsum("iaib->iab", total)
+    assert_allclose(model.fisher_information_loss_, [worst(each) for each in own], rtol=2e-5)
+    joint = model.fisher_information_loss(per="dataset")
+    assert_allclose(joint, together(total, range(10), list(range(10)))[0], rtol=2e-5)
+    state = model._confidential_state()
+    J = weights[:, None, None] * state.factor.jacobian(X, y)[:, :, :3]
+    shape = noise_covariance(state)
+    hessian = np.linalg.inv(state.factor.inverse_hessian)
+    expected = np.einsum("nia,nja->ij", J, J)
+    found = shape @ hessian @ shape
+    assert_allclose(found * np.trace(expected) / np.trace(found), expected, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.slow

@@ -1,10 +1,8 @@
 """Noise with a covariance of its own, and what that covariance reveals."""
 
-from skleak.influence.noise._minimax_shape import check_no_reweighting as check_no_reweighting
-from skleak.influence.noise._minimax_shape import influence_weights as influence_weights
+from skleak.influence.noise._minimax_shape import Counting as Counting
 from skleak.influence.noise._minimax_shape import inverse_hessian_root as inverse_hessian_root
 from skleak.influence.noise._minimax_shape import minimax_shape as minimax_shape
-from skleak.influence.noise._minimax_shape import squared_axes as squared_axes
 from skleak.influence.noise._minimax_shape import triangular_root as triangular_root
 from skleak.influence.noise._noise import covariance_joint_loss as covariance_joint_loss
 from skleak.influence.noise._noise import fitted_noise as fitted_noise

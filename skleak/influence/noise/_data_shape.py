@@ -39,6 +39,9 @@ curvature; ``G_kl = (L^T L)_kl sqrt(z_k z_l) / tr(L diag(z) L^T)`` is for the sc
     Q   = E o [alpha' x' x'^T + beta' sym(x', w') + gamma' P'] - c' F o x' x'^T - c R(x') ,
     U_y = q (E o [c sym(x', w') + 2 r P'] - R(x')) .
 
+For the least mean shape, whose moments have squares of weights, a record's own terms in V are s_i
+times as large and those in D carry ``s_j^2``; alpha is without ``q^2`` where the target is public.
+
 Inner products of the ``U_a`` follow without building them, in O(p^3) for a record by matrix
 products with many.
 """
@@ -50,12 +53,7 @@ from typing import Self
 import numpy as np
 
 from skleak.influence.jacobian import Columns, FitFactor
-from skleak.influence.noise._minimax_shape import (
-    check_no_reweighting,
-    influence_weights,
-    inverse_hessian_root,
-    squared_axes,
-)
+from skleak.influence.noise._minimax_shape import Counting, inverse_hessian_root
 from skleak.influence.state import FitState, RecordBatch
 from skleak.solvers import Objective
 from skleak.utils._blocks import Blocks, add
@@ -76,6 +74,7 @@ class DataShape:
     axes: FloatArray  # ``z``, (p,)
     through_moments: FloatArray | None  # ``E``, (p, p); None for zero
     through_hessian: FloatArray | float  # ``F``, (p, p), or one number
+    counting: Counting  # of records in the moments
 
     @cached_property
     def tensor(self) -> FloatArray | None:
@@ -97,14 +96,15 @@ class DataShape:
             x, r, c, _ = factor.derivatives(X, y)
             third = loss.third_derivative(x @ factor.coefficients)
             x = x @ root
-            weighted = s[:, None] * x
+            weighted, more = s[:, None] * x, self.counting.more(s)
             found: tuple[FloatArray, ...] = ()
             if not quadratic:
                 pairs = (x[:, :, None] * x[:, None, :]).reshape(len(x), p * p)
-                pairs *= np.column_stack([2.0 * c * third * length, -third]) @ both
+                pairs *= np.column_stack([2.0 * c * third * length * more, -third]) @ both
                 found = (weighted.T @ pairs,)
             if kernel is None:
                 return found
+            weighted *= more[:, None]
             gram = (weighted * (third * r + c**2)[:, None]).T @ x
             squares = (weighted * c[:, None] ** 2).T @ x
             return gram, squares, (c * r) @ weighted, 2.0 * (r * c) @ weighted, *found
@@ -183,11 +183,11 @@ class DataShape:
         edges = basis.T @ self.root[: self.factor.n_features]
         return Frame(self, basis.T @ self.factor.weights, edges, columns.target)
 
-    def records(self, X: FloatArray, y: FloatArray) -> "ShapedRecords":
-        """Prepare a dense block of records."""
+    def records(self, X: FloatArray, y: FloatArray, s: FloatArray) -> "ShapedRecords":
+        """Prepare a dense block of records of weights s."""
         x, r, c, q = self.factor.derivatives(X, y)
         third = self.factor.loss.third_derivative(x @ self.factor.coefficients)
-        return ShapedRecords(self, x @ self.root, r, c, q, third)
+        return ShapedRecords(self, x @ self.root, r, c, q, third, self.counting.more(s))
 
     @property
     def width(self) -> int:
@@ -199,7 +199,9 @@ class DataShape:
 def curvature_noise(state: FitState) -> DataShape:
     """Whiten a fit whose noise is shaped by its curvature, ``p A / tr A``. Confidential."""
     root, p = inverse_hessian_root(state), len(state.factor.coefficients)
-    return DataShape(state.objective, state.factor, root, np.eye(p), np.ones(p), None, 1.0)
+    counting = Counting.of("curvature", state)  # nothing
+    one = np.eye(p), np.ones(p)
+    return DataShape(state.objective, state.factor, root, *one, None, 1.0, counting)
 
 
 def minimax_noise(state: FitState) -> DataShape:
@@ -207,15 +209,26 @@ def minimax_noise(state: FitState) -> DataShape:
 
     Directions are weighed by what moves along them.
     """
+    return _mean_noise(state, Counting.of("minimax", state))
+
+
+def least_mean_noise(state: FitState) -> DataShape:
+    """Whiten a fit whose noise has the least mean shape, ``A # N``. Confidential."""
+    return _mean_noise(state, Counting.of("least_mean", state))
+
+
+def _mean_noise(state: FitState, counting: Counting) -> DataShape:
+    """Whiten a fit whose noise has the shape ``A # A B A``. Confidential."""
     objective, factor = state.objective, state.factor
-    check_no_reweighting(objective)
+    counting.check(objective)
     triangle = inverse_hessian_root(state)
     length = float(factor.weights @ factor.weights)
 
     def sums(X: FloatArray, y: FloatArray, s: FloatArray) -> tuple[FloatArray, ...]:
         x, r, c, q = factor.derivatives(X, y)
         x = x @ triangle
-        alpha, beta, gamma = influence_weights(r, c, q, length)
+        alpha, beta, gamma = counting.weights(r, c, q, length)
+        s = s * counting.more(s)
         half = x * np.sqrt(s * alpha)[:, None]
         return half.T @ half, (s * beta) @ x, s @ gamma
 
@@ -225,11 +238,12 @@ def minimax_noise(state: FitState) -> DataShape:
     features = triangle[: factor.n_features]
     along = np.outer(edge, features.T @ factor.weights)
     moments += along + along.T + rest * (features.T @ features)
-    values, vectors = squared_axes(moments)
+    values, vectors = counting.axes(moments)
     z = np.sqrt(values)
     through_moments = 1.0 / (np.add.outer(z, z) * np.sqrt(np.outer(z, z)))
     through_hessian = (np.add.outer(z**2, z**2) + np.outer(z, z)) * through_moments
-    return DataShape(objective, factor, triangle, vectors, z, through_moments, through_hessian)
+    through = through_moments, through_hessian
+    return DataShape(objective, factor, triangle, vectors, z, *through, counting)
 
 
 @dataclass(frozen=True)
@@ -284,6 +298,7 @@ class ShapedRecords:
     c: FloatArray
     q: FloatArray
     third: FloatArray
+    more: FloatArray  # weight in the moments over that in the fit
 
     @cached_property
     def partners(self) -> list[tuple[FloatArray | float, FloatArray]]:
@@ -291,16 +306,22 @@ class ShapedRecords:
         noise, weights = self.noise, self.noise.factor.weights
         pairs = [(noise.through_hessian, -self.c[:, None] * self.x)]
         if noise.through_moments is not None:
-            alpha, beta, _ = influence_weights(self.r, self.c, self.q, weights @ weights)
+            lengths = weights @ weights
+            alpha, beta, _ = noise.counting.weights(self.r, self.c, self.q, lengths)
             own = alpha[:, None] * self.x + beta[:, None] * noise.along
-            pairs.append((noise.through_moments, own))
+            pairs.append((noise.through_moments, self.more[:, None] * own))
         return pairs
 
     def own_weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """``alpha'``, ``beta'`` and ``gamma'``, each of shape (b,)."""
-        weights = self.noise.factor.weights
+        weights, more = self.noise.factor.weights, self.more
         alpha = 2.0 * self.c * self.third * (weights @ weights)
-        return alpha, self.third * self.r + self.c**2, 2.0 * self.r * self.c
+        beta, gamma = self.third * self.r + self.c**2, 2.0 * self.r * self.c
+        return more * alpha, more * beta, more * gamma
+
+    def target_weights(self) -> tuple[FloatArray, FloatArray]:
+        """Weights of ``sym(x', w')`` and ``P'`` in what the target does, over q; (b,) each."""
+        return self.more * self.c, 2.0 * self.more * self.r
 
     def information(self, frame: Frame) -> tuple[FloatArray, FloatArray]:
         """Both terms of the information over a block of columns, each of shape (b, k, k)."""
@@ -331,7 +352,7 @@ class ShapedRecords:
         if noise.tensor is None:
             return []
         b, p = x.shape
-        c, q, r, third = (each[:, None, None] for each in (self.c, self.q, self.r, self.third))
+        c, q, third = (each[:, None, None] for each in (self.c, self.q, self.third))
         moved = (x @ noise.tensor).reshape(b, p, p)
         square = x[:, :, None] * x[:, None, :]
         own, target = -third * (noise.through_hessian * square) - c * moved, -moved
@@ -341,7 +362,9 @@ class ShapedRecords:
             pair = pair + pair.transpose(0, 2, 1)
             moments = alpha * square + beta * pair + gamma * noise.features
             own += noise.through_moments * moments
-            target = target + noise.through_moments * (c * pair + 2.0 * r * noise.features)
+            on_pair, on_features = (weight[:, None, None] for weight in self.target_weights())
+            moments = on_pair * pair + on_features * noise.features
+            target = target + noise.through_moments * moments
         return [own, q * target] if frame.target else [own]
 
     def _with(self, matrix: FloatArray) -> FloatArray:
@@ -423,7 +446,7 @@ class ShapedJoint:
         pull = mean * vector[:p] + tensor @ metric.ravel()
 
         def sums(X: FloatArray, y: FloatArray, factors: FloatArray) -> tuple[FloatArray, ...]:
-            records = noise.records(X, y)
+            records = noise.records(X, y, factors)
             t, target = self._products(records, pull, metric)
             weights = factors[:, None] ** 2
             return self._gather(records, weights * t, weights[:, 0] * target)
@@ -449,7 +472,8 @@ class ShapedJoint:
             alpha, beta, gamma = records.own_weights()
             square, pair = np.einsum("bi,bi->b", image, x), image @ noise.along
             along += alpha * square + 2.0 * beta * pair + gamma * flat
-            target = target + 2.0 * c * pair + 2.0 * r * flat
+            on_pair, on_features = records.target_weights()
+            target = target + 2.0 * on_pair * pair + on_features * flat
         t = -r[:, None] * pull
         for through, partner in records.partners:
             t = t + 2.0 * partner @ (through * metric)
@@ -469,7 +493,8 @@ class ShapedJoint:
             half = x.T @ (0.5 * (own * with_w)[:, None] * x) + partner.T @ with_edges
             parts.append(half + half.T)
         if noise.through_moments is not None:
-            edge = np.outer((beta * with_w + c * target) @ x, noise.along)
-            flat = (gamma @ with_w + 2.0 * r @ target) * noise.features
+            on_pair, on_features = records.target_weights()
+            edge = np.outer((beta * with_w + on_pair * target) @ x, noise.along)
+            flat = (gamma @ with_w + on_features @ target) * noise.features
             parts[2] = parts[2] + edge + edge.T + flat
         return tuple(parts)

@@ -62,6 +62,14 @@ Always of the whole record, target included: with ``J = A Jhat`` and
 w with a zero for the intercept and P the identity on the features. L is rotated such that
 ``L^T B L = diag(z^2)``; then ``S = L diag(z) L^T`` up to its trace. What the shape reveals is in
 `_data_shape`.
+
+The least mean shape is the same geometric mean, ``A # N``, for the losses that are stated: a row
+leaks with its whole weight, and a public target is not leaked,
+
+    N = sum_i s_i^2 J_i J_i^T ,   alpha = c^2 |w|^2 , or + q^2 where the target is private.
+
+At a given rise of the objective no shape has a smaller mean square of the trace losses of persons
+through the mean. With equal weights and a private target it is the minimax shape above.
 """
 
 from collections.abc import Callable
@@ -409,39 +417,56 @@ class _Records:
 _SINGULAR = 1e-11
 
 
-def check_no_reweighting(objective: Objective) -> None:
-    """Refuse an objective with reweighting factors, whose dependence on the data is not counted."""
-    factors = Blocks.of(objective.reweights, objective.sample_weight, width=1)
-    if factors.map_reduce(_any_factor, add):
-        raise ValueError(
-            "The minimax shape is for fits without a reweighting; got factors other than 1. Use "
-            "isotropic noise, or drop the reweighting."
-        )
+@dataclass(frozen=True)
+class Counting:
+    """How records count in the moments B, which a shape ``A # A B A`` is made of."""
+
+    name: str
+    power: int  # of the weight of a record
+    target: float  # 1.0, or 0.0 where the target does not count
+
+    @classmethod
+    def of(cls, name: str, state: FitState) -> "Counting":
+        """Return that of a shape by name."""
+        if name == "least_mean":
+            return cls(name, 2, float(state.private_target))
+        return cls(name, 1, 1.0)
+
+    def more(self, s: FloatArray) -> FloatArray:
+        """Weights in B of records of weights s over these weights."""
+        return s ** (self.power - 1)
+
+    def weights(
+        self, r: FloatArray, c: FloatArray, q: FloatArray, length: FloatArray | float
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """``alpha``, ``beta`` and ``gamma`` of records in the formula of B."""
+        return c**2 * length + self.target * q**2, c * r, r**2
+
+    def check(self, objective: Objective) -> None:
+        """Refuse reweighting factors, whose dependence on the data is not counted."""
+        factors = Blocks.of(objective.reweights, objective.sample_weight, width=1)
+        if factors.map_reduce(_any_factor, add):
+            raise ValueError(
+                f"The {self.name} shape is for fits without a reweighting; got factors other than "
+                "1. Use isotropic noise, or drop the reweighting."
+            )
+
+    def axes(self, moments: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Eigenvalues ``z^2`` and eigenvectors of ``L^T B L``, of one fit or of many.
+
+        Returns ``values`` (..., p): ascending, all positive; ``vectors`` (..., p, p).
+        """
+        values, vectors = np.linalg.eigh(moments)
+        if not np.all(values[..., 0] > _SINGULAR * values[..., -1]):
+            raise ValueError(
+                f"The {self.name} shape of the noise is singular: there are directions in which no "
+                "record moves the model, as with one sample, or with a target that is constant or "
+                "fitted without an error. How much noise they get would then hang on single "
+                "records. Use `noise_covariance='curvature'` or 'isotropic'."
+            )
+        return values, vectors
 
 
 def _any_factor(reweights: FloatArray, s: FloatArray) -> int:
     """Count the records of a block that take part and have a factor other than 1."""
     return int(np.sum(reweights[s > 0.0] != 1.0))
-
-
-def influence_weights(
-    r: FloatArray, c: FloatArray, q: FloatArray, length: FloatArray | float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """``alpha``, ``beta`` and ``gamma`` of records in the formula of B."""
-    return c**2 * length + q**2, c * r, r**2
-
-
-def squared_axes(moments: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues ``z^2`` and eigenvectors of ``L^T B L``, of one fit or of many.
-
-    Returns ``values`` (..., p): ascending, all positive; ``vectors`` (..., p, p).
-    """
-    values, vectors = np.linalg.eigh(moments)
-    if not np.all(values[..., 0] > _SINGULAR * values[..., -1]):
-        raise ValueError(
-            "The minimax shape of the noise is singular: there are directions in which no record "
-            "moves the model, as with one sample, or with a target that is constant or fitted "
-            "without an error. How much noise they get would then hang on single records. Use "
-            "`noise_covariance='curvature'` or 'isotropic'."
-        )
-    return values, vectors

@@ -31,6 +31,7 @@ from skleak.influence.noise._data_shape import (
     DataShape,
     ShapedJoint,
     curvature_noise,
+    least_mean_noise,
     minimax_noise,
 )
 from skleak.influence.noise._terms import covariance_losses
@@ -41,6 +42,7 @@ from skleak.utils._typing import Array, FloatArray
 _SHAPES: dict[str, Callable[[FitState], DataShape]] = {
     "curvature": curvature_noise,
     "minimax": minimax_noise,
+    "least_mean": least_mean_noise,
 }
 
 

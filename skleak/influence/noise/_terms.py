@@ -60,7 +60,7 @@ def covariance_losses(
 
     def both(X: FloatArray, y: FloatArray, factors: FloatArray) -> FloatArray:
         """Squares of the second loss and of the total one, of shape (b, 2, n_blocks)."""
-        records, squares = noise.records(X, y), factors[:, None, None] ** 2
+        records, squares = noise.records(X, y, factors), factors[:, None, None] ** 2
         result = np.empty((len(y), 2, len(blocks)))
         if single:
             terms = (squares * term for term in records.information(together))
@@ -89,7 +89,8 @@ def information_terms(
 
     def terms(X: FloatArray, y: FloatArray, factors: FloatArray) -> FloatArray:
         squares = factors[:, None, None] ** 2
-        return np.stack([squares * t for t in noise.records(X, y).information(frame)], axis=1)
+        pair = noise.records(X, y, factors).information(frame)
+        return np.stack([squares * term for term in pair], axis=1)
 
     blocks = Blocks.of(batch.X, batch.y, batch.factors, width=noise.width, elements=_ELEMENTS)
     first, second = np.moveaxis(blocks.map(terms), 1, 0)
@@ -110,7 +111,7 @@ def noise_scales(
     frame = noise.frame(columns)
 
     def scales(X: FloatArray, y: FloatArray, factors: FloatArray) -> FloatArray:
-        terms = noise.records(X, y).information(frame)
+        terms = noise.records(X, y, factors).information(frame)
         first, second = (factors[:, None, None] ** 2 * term for term in terms)
         values, vectors = np.linalg.eigh(second)
         left, largest = eta**2 - values, np.full(len(values), np.inf)

@@ -46,14 +46,7 @@ import numpy as np
 from scipy import linalg
 
 from skleak.influence.jacobian import Columns
-from skleak.influence.noise import (
-    check_no_reweighting,
-    fixed_losses,
-    influence_weights,
-    inverse_hessian_root,
-    measuring_state,
-    squared_axes,
-)
+from skleak.influence.noise import Counting, fixed_losses, inverse_hessian_root, measuring_state
 from skleak.influence.refit._candidates import (
     TABLE_ELEMENTS,
     Candidates,
@@ -63,7 +56,7 @@ from skleak.influence.refit._candidates import (
 )
 from skleak.influence.refit._changes import Change, change_width, changed_columns
 from skleak.influence.refit._chord import check_reached
-from skleak.influence.state import FitState, NoiseShape, RecordBatch, partial_state
+from skleak.influence.state import FITTED_SHAPES, FitState, NoiseShape, RecordBatch, partial_state
 from skleak.utils._blocks import Blocks, add, dense, is_large, row_blocks
 from skleak.utils._linalg import augment
 from skleak.utils._summaries import around_quantile
@@ -661,28 +654,30 @@ def candidate_shapes(
     Squared loss: O(p^3) per candidate, exact. Other losses: one pass over the data per candidate,
     O(N p^2) for N training records.
     """
-    if shape not in ("curvature", "minimax"):
+    if shape not in FITTED_SHAPES:
         raise ValueError(
-            f"`shape` must be 'curvature' or 'minimax'; got {shape!r}. Other noise has the same "
-            "covariance under every value."
+            f"`shape` must be 'curvature', 'minimax' or 'least_mean'; got {shape!r}. Other noise "
+            "has the same covariance under every value."
         )
     candidates = Candidates.of(estimator_state, X, y, attribute, values, rows)
     if encodings is None:
         encodings = candidates.encodings()
     check_reached(encodings, "The shape of the noise")
-    found = inverse_hessians if shape == "curvature" else _minimax_shapes
-    result = found(candidates, encodings)
+    if shape == "curvature":
+        result = inverse_hessians(candidates, encodings)
+    else:
+        result = _mean_shapes(candidates, encodings, Counting.of(shape, candidates.state))
     p = result.shape[-1]
     return result * (p / np.trace(result, axis1=2, axis2=3))[:, :, None, None]
 
 
-def _minimax_shapes(candidates: Candidates, encodings: FloatArray) -> FloatArray:
+def _mean_shapes(candidates: Candidates, encodings: FloatArray, counting: Counting) -> FloatArray:
     """Return ``A # A B A`` of every candidate, up to a factor, of shape (n, n_values, p, p)."""
     state, change = candidates.state, candidates.changes()
-    check_no_reweighting(state.objective)
+    counting.check(state.objective)
     points = np.asarray(encodings).reshape(len(change.y), -1)
     p = points.shape[1]
-    whitened = _Whitened.of(state)
+    whitened = _Whitened.of(state, counting)
     result = np.empty((len(change.y), p, p))
     for part in row_blocks(len(result), p * p, _ELEMENTS):
         some = change.take(np.arange(len(result))[part])
@@ -700,17 +695,18 @@ class _Whitened:
     state: FitState
     root: FloatArray  # ``L``, lower triangular, (p, p)
     features: FloatArray  # ``P'``, (p, p)
+    counting: Counting  # of records in B
 
     @classmethod
-    def of(cls, state: FitState) -> "_Whitened":
+    def of(cls, state: FitState, counting: Counting) -> "_Whitened":
         root = inverse_hessian_root(state)
         features = root[: state.n_features]
-        return cls(state, root, features.T @ features)
+        return cls(state, root, features.T @ features, counting)
 
     def shapes(self, hessians: FloatArray, moments: FloatArray) -> FloatArray:
         """``L (A # A B A) L^T`` from whitened H and B, of shape (b, p, p)."""
         inverse = np.linalg.inv(np.linalg.cholesky(hessians))  # C^-1, and A = C^-T C^-1
-        axes, vectors = squared_axes(inverse @ moments @ inverse.transpose(0, 2, 1))
+        axes, vectors = self.counting.axes(inverse @ moments @ inverse.transpose(0, 2, 1))
         half = self.root @ inverse.transpose(0, 2, 1) @ vectors * axes[:, None, :] ** 0.25
         return np.asarray(half @ half.transpose(0, 2, 1))
 
@@ -734,25 +730,27 @@ class _Whitened:
         put = np.einsum("bi,bi->b", x[:, 1], points) - y
         own = s[:, None, None] * (new[:, :, None] * new[:, None, :])
         own -= s[:, None, None] * (old[:, :, None] * old[:, None, :])
+        more = self.counting.more(s)
+        counted, s = own * more[:, None, None], s * more
         image = step @ gram
         edges = edge + image + (s * put)[:, None] * new - (s * left)[:, None] * old
         rests = rest + step @ (2.0 * edge) + np.einsum("bi,bi->b", image, step)
         rests += s * (put**2 - left**2)
         d = objective.X.shape[1]
-        alpha = 1.0 + np.sum(points[:, :d] ** 2, axis=1)
-        moments = self.assembled(alpha[:, None, None] * (gram + own), edges, rests, points)
+        alpha = self.counting.target + np.sum(points[:, :d] ** 2, axis=1)
+        moments = self.assembled(alpha[:, None, None] * (gram + counted), edges, rests, points)
         return np.eye(len(self.root)) + own, moments
 
     @property
     def _moments(self) -> tuple[FloatArray, FloatArray, float]:
-        """``sum s x' x'^T``, ``sum s r x'`` and ``sum s r^2`` of the fit."""
+        """``sum s x' x'^T``, ``sum s r x'`` and ``sum s r^2`` of the fit, as B counts them."""
         objective, factor = self.state.objective, self.state.factor
 
         def sums(
             X: FloatArray, y: FloatArray, s: FloatArray
         ) -> tuple[FloatArray, FloatArray, float]:
             x, r, _, _ = factor.derivatives(X, y)
-            x = x @ self.root
+            x, s = x @ self.root, s * self.counting.more(s)
             return (s[:, None] * x).T @ x, (s * r) @ x, float(s @ r**2)
 
         records = objective.X, objective.y, objective.weights
@@ -794,7 +792,8 @@ class _Whitened:
     def _weights(
         self, a: FloatArray, y: FloatArray, s: FloatArray, length: FloatArray
     ) -> tuple[FloatArray, ...]:
-        """``s c``, ``s alpha``, ``s beta`` and ``s gamma`` of records."""
+        """``s c``, and ``alpha``, ``beta`` and ``gamma`` by what B counts, of records."""
         loss = self.state.objective.loss
         r, c, q = loss.residual(a, y), loss.curvature(a), loss.cross(a)
-        return s * c, *(s * weight for weight in influence_weights(r, c, q, length))
+        counted = s * self.counting.more(s)
+        return s * c, *(counted * weight for weight in self.counting.weights(r, c, q, length))

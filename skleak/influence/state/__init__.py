@@ -3,6 +3,7 @@
 from skleak.influence.state._partial import PartialState as PartialState
 from skleak.influence.state._partial import partial_state as partial_state
 from skleak.influence.state._partial import without_records as without_records
+from skleak.influence.state._state import FITTED_SHAPES as FITTED_SHAPES
 from skleak.influence.state._state import FitState as FitState
 from skleak.influence.state._state import NoiseShape as NoiseShape
 from skleak.influence.state._state import RecordBatch as RecordBatch

@@ -340,6 +340,8 @@ class _DampedFactor(FitFactor):
         return x, self.residual_factor * r, c, q
 
 
+# Shapes of the noise that are functions of the training records.
+FITTED_SHAPES = ("curvature", "minimax", "least_mean")
 # Largest relative difference of a matrix from its transpose that is taken for round-off.
 _ASYMMETRY = 1e-8
 
@@ -349,8 +351,9 @@ class NoiseShape:
     """Covariance of the noise over its variance, ``S`` with ``tr S = p``."""
 
     # the identity; a matrix that does not depend on the data; or one that does: ``p A / tr A`` of
-    # the fit itself, or the minimax shape with equal weights (see `skleak.influence.noise`)
-    name: Literal["isotropic", "given", "curvature", "minimax"] = "isotropic"
+    # the fit itself, the minimax shape with equal weights, or that of the least mean squared loss
+    # (see `skleak.influence.noise`)
+    name: Literal["isotropic", "given", "curvature", "minimax", "least_mean"] = "isotropic"
     # ``S`` where it is given, symmetric positive definite of trace p, (p, p)
     matrix: FloatArray | None = None
     # Orthonormal directions, in coordinates in which the noise is isotropic, to which an attacker's
@@ -369,17 +372,17 @@ class NoiseShape:
             return cls("given", given_shape(rule(n_parameters), n_parameters))
         if not isinstance(value, str):
             return cls("given", given_shape(value, n_parameters))
-        if value in ("isotropic", "curvature", "minimax"):
+        if value in ("isotropic", *FITTED_SHAPES):
             return cls(value)  # type: ignore[arg-type]
         raise ValueError(
-            "The shape of the noise must be 'isotropic', 'curvature', 'minimax' or a matrix of "
-            f"shape ({n_parameters}, {n_parameters}); got {value!r}."
+            "The shape of the noise must be 'isotropic', 'curvature', 'minimax', 'least_mean' or a "
+            f"matrix of shape ({n_parameters}, {n_parameters}); got {value!r}."
         )
 
     @property
     def reads_data(self) -> bool:
         """True if the covariance is a function of the training records."""
-        return self.name in ("curvature", "minimax")
+        return self.name in FITTED_SHAPES
 
     @property
     def is_identity(self) -> bool:
