@@ -5,11 +5,13 @@ from skleak.linear_model._linear import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
+from skleak.linear_model.fair import FairLeakage
 from skleak.mechanisms.grids import IRFIL, EvenTotal
 
 __all__ = [
     "IRFIL",
     "EvenTotal",
+    "FairLeakage",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",

@@ -38,7 +38,7 @@ from skleak.utils._typing import Array, FloatArray, IntArray
 FITTED_SHAPES = {
     "curvature": "the shape of the curvature of this fit",
     "minimax": "the minimax shape of this fit, with equal weights",
-    "least_mean": "the shape of this fit with the least mean squared loss",
+    "least_mean": "the shape of the least mean squared loss of this fit",
 }
 
 

@@ -1,0 +1,643 @@
+"""Limits on what single persons and groups leak, kept at the least cost in accuracy.
+
+With ``P`` the inverse of the covariance of the noise, a person whose Jacobian is J leaks at most
+eta where ``a^T P a <= eta^2`` for all ``a = J v``, ``|v| = 1``; the mean squared loss of a group is
+``tr(P M_g)``, ``M_g`` the mean of ``J J^T``, and a limit rho on the ratio of two groups is
+``tr(P (M_g - rho^2 M_h)) <= 0``. All are linear in P. Noise costs ``tr(H P^-1)``, which is convex.
+With multipliers ``nu >= 0`` of limits ``tr(P W_k) <= b_k``, whitened such that H is the identity,
+
+    W = sum nu_k W_k ,   P = W^(-1/2) ,   the dual   2 tr W^(1/2) - nu . b
+
+is concave in as many numbers as there are limits, and bounds the cost from below.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skleak.influence import minimax_shape
+from skleak.influence.noise import inverse_hessian_root
+from skleak.influence.state import FitState
+from skleak.mechanisms import MaxAdvantage, MaxLeakage, NoiseGoal
+from skleak.mechanisms.goals import MOST_VALUES
+from skleak.utils._arguments import check_scalar
+from skleak.utils._blocks import dense, is_large_source
+from skleak.utils._confidential import without_ledger
+from skleak.utils._records import checked_labels, named, row_labels
+from skleak.utils._typing import Array, FloatArray, IntArray
+
+# Ratio of eigenvalues of the moments of all persons below which they are singular.
+_SINGULAR = 1e-11
+# Steps of one barrier, and cost, over that without limits on ratios, from which on these count as
+# out of reach of any shape.
+_STEPS, _RUNS_OFF = 200, 1e4
+# Passes over the persons, and how far above its limit the largest loss is found.
+_PASSES, _PERSON_TOL = 50, 1e-3
+# Powers of what groups leak by which their weights are tried.
+_POWERS = np.linspace(0.0, 2.0, 9)
+# Entries of all Jacobians of public records: 1 GB.
+_MOST_ENTRIES = 1 << 27
+# Standard errors of the ratio on public records that are kept clear of its limit.
+_CLEAR = 2.0
+
+
+class _UnreachableError(ValueError):
+    """No shape of the noise keeps the limits."""
+
+
+def least_cost(matrices: FloatArray, limits: FloatArray, tol: float = 1e-6) -> FloatArray:
+    """Find the least ``tr P^-1`` with ``tr(P W_k) <= b_k`` by a barrier method on the dual.
+
+    Shapes: ``matrices`` (m, p, p), the first of them positive definite; ``limits`` (m,), the first
+    of them positive and all of them not negative; returns P (p, p), which keeps the limits.
+    """
+    values = np.linalg.eigvalsh(matrices[0])
+    if not values[0] > _SINGULAR * values[-1]:
+        raise ValueError(
+            "There are directions in which no public record moves the model, as with a target that "
+            "is constant or columns that are collinear: no shape of the noise is the best there. "
+            "Pass more public records, or drop columns."
+        )
+    first = float(np.sqrt(values).sum()) ** 2 / limits[0]
+    scale = np.where(limits > 0.0, limits, np.linalg.norm(matrices, axis=(1, 2)))
+    unit = matrices / scale[:, None, None] / first
+    b, m = (limits > 0.0).astype(float), len(limits)
+    nu = np.full(m, 1e-3)
+    nu[0] = 1.0
+    while np.linalg.eigvalsh(np.tensordot(nu, unit, 1))[0] <= 0.0:
+        nu[1:] *= 0.1
+    mu = 0.1
+    while True:
+        for _ in range(_STEPS):
+            nu, decrement = _newton(nu, unit, b, mu)
+            bound = -_value(nu, unit, b, 0.0)
+            if bound > _RUNS_OFF:
+                raise _UnreachableError(
+                    "No shape of the noise keeps `group_ratio` on the public records."
+                )
+            if decrement < 1e-9 * mu * m:
+                break
+        if mu * m < tol * bound:
+            break
+        mu *= 0.2
+    values, vectors = np.linalg.eigh(np.tensordot(nu, unit, 1))
+    return (vectors / np.sqrt(values)) @ vectors.T / first
+
+
+def _value(nu: FloatArray, unit: FloatArray, b: FloatArray, mu: float) -> float:
+    """Barrier of the dual, to be minimized; infinite outside of its domain."""
+    if np.any(nu <= 0.0):
+        return np.inf
+    values = np.linalg.eigvalsh(np.tensordot(nu, unit, 1))
+    if values[0] <= 0.0:
+        return np.inf
+    return float(nu @ b - 2.0 * np.sqrt(values).sum() - mu * np.log(nu).sum())
+
+
+def _newton(nu: FloatArray, unit: FloatArray, b: FloatArray, mu: float) -> tuple[FloatArray, float]:
+    """Take a damped step; return also the decrement."""
+    values, vectors = np.linalg.eigh(np.tensordot(nu, unit, 1))
+    roots = np.sqrt(values)
+    turned = vectors.T @ unit @ vectors
+    gradient = b - np.diagonal(turned, 0, 1, 2) @ (1.0 / roots) - mu / nu
+    theta = 1.0 / (np.outer(roots, roots) * np.add.outer(roots, roots))
+    flat = (turned * np.sqrt(theta)).reshape(len(nu), -1)
+    # In units of the multipliers themselves, so that the barrier is the identity.
+    scaled, slope = flat * nu[:, None], gradient * nu
+    system = scaled @ scaled.T + mu * np.eye(len(nu))
+    step = -nu * np.linalg.solve(system, slope)
+    decrement = float(-(gradient @ step))
+    before, length = _value(nu, unit, b, mu), 1.0
+    while _value(nu + length * step, unit, b, mu) > before - 1e-4 * length * decrement:
+        length *= 0.5
+        if length < 1e-12:
+            return nu, 0.0
+    return nu + length * step, decrement
+
+
+def fair_precision(
+    jacobians: FloatArray, codes: IntArray, max_loss: float | None, ratio: float | None
+) -> FloatArray:
+    """Find the precision of noise of the least ``tr P^-1`` that keeps limits of persons and groups.
+
+    No person leaks more than ``max_loss`` in the worst direction; without it the mean square over
+    persons and unknowns is one. Root mean squares of groups, over persons and unknowns, have ratios
+    of ``ratio`` at most.
+
+    Shapes: ``jacobians`` (n, p, k), whitened; ``codes`` (n,), groups from 0 on; returns (p, p).
+    """
+    moments = [_moments(jacobians[codes == g]) for g in range(int(codes.max()) + 1)]
+    matrices, limits = [_moments(jacobians)], [1.0 if max_loss is None else max_loss**2]
+    if ratio is not None:
+        pairs = [(a, b) for a in moments for b in moments if a is not b]
+        matrices += [a - ratio**2 * b for a, b in pairs]
+        limits += [0.0] * len(pairs)
+    if max_loss is None:
+        return least_cost(np.array(matrices), np.array(limits))
+    for _ in range(_PASSES):
+        precision = least_cost(np.array(matrices), np.array(limits), 1e-5)
+        values, vectors = np.linalg.eigh(jacobians.transpose(0, 2, 1) @ precision @ jacobians)
+        squares = values[:, -1] / max_loss**2
+        if squares.max() <= (1.0 + _PERSON_TOL) ** 2:
+            break
+        worst = np.argsort(-squares)[: 2 * len(precision)]
+        worst = worst[squares[worst] > 1.0]
+        atoms = np.einsum("bik,bk->bi", jacobians[worst], vectors[worst, :, -1])
+        matrices += list(atoms[:, :, None] * atoms[:, None, :])
+        limits += [max_loss**2] * len(atoms)
+    return precision / max(1.0, float(squares.max()))
+
+
+def _moments(jacobians: FloatArray) -> FloatArray:
+    """Mean of ``J J^T`` over persons and unknowns, (p, p)."""
+    found = np.einsum("nia,nja->ij", jacobians, jacobians)
+    return found / (jacobians.shape[0] * jacobians.shape[2])
+
+
+def _ratio(losses: FloatArray, codes: Array) -> float:
+    """Largest over smallest root mean square of groups."""
+    means = pd.Series(losses**2).groupby(np.asarray(codes)).mean()
+    return float(np.sqrt(means.max() / means.min())) if means.max() > 0.0 else 1.0
+
+
+def _ratio_error(losses: FloatArray, codes: Array) -> float:
+    """Return the standard error of its logarithm, of the two groups that make it."""
+    squares = pd.Series(losses**2).groupby(np.asarray(codes))
+    means, errors = squares.mean(), squares.sem().fillna(np.inf)
+    relative = (errors / means)[[means.idxmax(), means.idxmin()]]
+    return float(0.5 * np.sqrt(np.sum(relative**2)))
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What was chosen on public records."""
+
+    cost: float  # rise of their objective, in units of the whole
+    covariance: FloatArray  # of the noise, in the units of the parameters, (p, p)
+    weights: FloatArray  # of the groups
+
+
+@dataclass(frozen=True)
+class _PublicFit:
+    """Public records under a fit of their own."""
+
+    estimator: Any
+    X: Any
+    y: Any
+    codes: IntArray
+    max_loss: float | None
+    ratio: float | None
+
+    def state(self, weights: FloatArray) -> FitState:
+        """Fit with weights of groups."""
+        model = without_ledger(self.estimator)
+        model.set_params(noise_scale=1.0, noise_covariance="isotropic", random_state=0)
+        model.fit(self.X, self.y, sample_weight=weights[self.codes])
+        state: FitState = model._confidential_state()
+        state.factor.check_one_predictor()
+        return state
+
+    def choose(self, powers: FloatArray) -> _Choice:
+        """Return the choice of the least cost over weights of groups."""
+        plain = self.state(np.ones(int(self.codes.max()) + 1))
+        root = inverse_hessian_root(plain)
+        ratio, jacobians, found = self.ratio, self._jacobians(plain, root), []
+        sizes = np.linalg.norm(jacobians, axis=(1, 2))
+        if ratio is not None:
+            clear = _CLEAR * np.sqrt(2.0) * _ratio_error(sizes, self.codes)
+            ratio = float(max(ratio * np.exp(-clear), np.sqrt(ratio)))
+        means = pd.Series(sizes**2 / np.mean(sizes**2)).groupby(self.codes).mean().to_numpy()
+        # Of plain noise at unit scale, through the mean.
+        losses = np.linalg.norm(root @ jacobians, axis=(1, 2)) / np.sqrt(jacobians.shape[2])
+        for power in powers:
+            weights = means ** (-0.5 * power)
+            weights /= weights[self.codes].mean()
+            try:
+                found.append(self._choice(plain, root, weights, ratio, np.mean(losses**2)))
+            except _UnreachableError:
+                continue
+        if not found:
+            raise ValueError(
+                f"No shape of the noise and no weights of groups that were tried keep "
+                f"`group_ratio={self.ratio:g}` on the public records, where it is to be "
+                f"{ratio:.4g} to be kept on others. The ratio of plain noise is "
+                f"{_ratio(losses, self.codes):.4g}. Raise `group_ratio`."
+            )
+        return min(found, key=lambda choice: choice.cost)
+
+    def minimax(self) -> _Choice:
+        """Return the shape with the smallest largest loss, at the scale of the limit."""
+        assert self.max_loss is not None
+        state = self.state(np.ones(1))
+        found = minimax_shape(state)
+        rise = np.trace(np.linalg.solve(state.factor.inverse_hessian, found.shape))
+        factor = len(found.shape) / rise * (found.largest / self.max_loss) ** 2
+        return _Choice(0.5 * factor * rise, factor * found.shape, np.ones(1))
+
+    def _choice(
+        self,
+        plain: FitState,
+        root: FloatArray,
+        weights: FloatArray,
+        ratio: float | None,
+        plain_square: float,
+    ) -> _Choice:
+        """Find the noise at given weights, and what both cost."""
+        state = self.state(weights) if np.any(weights != 1.0) else plain
+        jacobians = self._jacobians(state, root)
+        precision = fair_precision(jacobians, self.codes, self.max_loss, ratio)
+        whitened = np.linalg.inv(precision)
+        covariance, spent = root @ whitened @ root.T, float(np.trace(whitened))
+        if self.max_loss is None:
+            # The scale is given: costs are compared at the mean square of plain noise.
+            given = self.estimator.noise_scale
+            variance = float(given) ** 2 if isinstance(given, Real) and float(given) > 0.0 else 1.0
+            spent *= variance / plain_square
+            covariance *= variance * len(root) / np.trace(covariance)
+        at = plain.objective.at
+        rise = at(state.factor.coefficients).value - at(plain.factor.coefficients).value
+        cost = rise * plain.objective.total + 0.5 * spent
+        return _Choice(cost, 0.5 * (covariance + covariance.T), weights)
+
+    def _jacobians(self, state: FitState, root: FloatArray) -> FloatArray:
+        """Return whitened Jacobians of whole records, (n, p, k)."""
+        objective, d = state.objective, state.n_features
+        if len(objective.y) * len(root) * (d + 1) > _MOST_ENTRIES:
+            raise ValueError(
+                f"{len(objective.y)} public records of {d} columns take too much memory at once. "
+                "Pass fewer, at random."
+            )
+        found = state.factor.jacobian(dense(objective.X), objective.y)
+        found = found[:, :, : d + state.private_target] * objective.weights[:, None, None]
+        return np.asarray(np.linalg.solve(root, found))
+
+
+def _has(name: str) -> Any:
+    """Check for a method of the estimator, as `available_if` wants it."""
+    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
+
+
+@dataclass(eq=False, repr=False)
+class FairLeakage(MetaEstimatorMixin, BaseEstimator):
+    """Noise that keeps limits on what persons and groups leak, at the least cost in accuracy.
+
+    Choose the shape of the noise, weights of groups and the noise scale of a private linear model.
+    On public records the shape and the weights are constants, which reveal nothing: the limits are
+    linear in the inverse covariance, and the mean rise of the training objective is convex in it.
+    Without public records the shape is `noise_covariance="least_mean"`, and what it reveals is
+    counted. The noise scale for ``max_loss`` or ``max_advantage`` is found by a noise goal, in the
+    fit of the private records, and is a rung of the public ladder; ``fit`` refuses where that rung
+    would give records away.
+
+    What cannot be kept on the private records is refused, and the error names the nearest limit
+    that can be reached. That a fit was not refused, and the limits that an error names, are
+    functions of the records and are not counted: do not publish them, nor limits chosen by them.
+
+    Parameters
+    ----------
+    estimator : private linear model
+        Of one linear predictor, without a reweighting. Its ``noise_covariance`` plays no part.
+        Its ``noise_scale`` is a number that is kept where there is no ``max_loss`` and no
+        ``max_advantage``, and plays no other part.
+    max_loss : float or None, default=None
+        Largest Fisher information loss of any person over the whole record, in 1 / (unit of the
+        columns).
+    max_advantage : float or None, default=None
+        Largest advantage of an attacker on ``sensitive_features``, which must then be a column of
+        few values; see `skleak.mechanisms.MaxAdvantage`. Not with ``max_loss``; needs ``public``.
+    group_ratio : float or None, default=None
+        Largest ratio of two groups in what their members leak, root mean square over members and
+        unknowns (`diagonal_fisher_information_loss_`); above 1.
+    public : tuple or None, default=None
+        Public records ``(X, y)``, or ``(X, y, sensitive_features)`` with ``group_ratio``. They must
+        be like the private ones, and none of them: the shape and the weights are read off them.
+
+    Attributes
+    ----------
+    estimator_ : private linear model
+        The fit of the private records. Confidential, as it is; ``release()`` may be published.
+    noise_covariance_ : ndarray of shape (p, p) or str
+        Shape of the noise, with trace p; "least_mean" where it is a function of the records.
+    noise_scale_ : float
+        The noise scale.
+    group_weights_ : dict
+        Weight of each group, the same for all of its members; empty without ``group_ratio``.
+
+    Notes
+    -----
+    A record counts with the weight of its group, and what it leaks is that of its whole weight.
+    The weight itself is a function of its sensitive attribute, and what that does to the release is
+    counted nowhere. So weights are all 1 where the attribute is named as a column of X, or where
+    the values or a range of one column make one of the groups in the public records, as in a
+    one-hot block; a group that only several columns make together is not noticed. An attacker who
+    is after a group that is no column of X is not covered by the losses where weights differ.
+
+    Ratios are kept clear of the limit by two standard errors on the public records, down to the
+    square root of the limit. Weights are tried along one line, powers of what groups leak.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skleak.linear_model import FairLeakage, PrivateLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3))
+    >>> y = X @ [1.0, 2.0, 0.0] + rng.normal(size=400)
+    >>> public = X[:200], y[:200]
+    >>> fair = FairLeakage(PrivateLinearRegression(), max_loss=0.5, public=public)
+    >>> fair = fair.fit(X[200:], y[200:])
+    >>> bool(fair.losses_.max() <= 0.5), fair.noise_covariance_.shape
+    (True, (4, 4))
+    """
+
+    estimator: Any
+    _: KW_ONLY
+    max_loss: float | None = None
+    max_advantage: float | None = None
+    group_ratio: float | None = None
+    public: Any = None
+
+    def fit(self, X: Any, y: Any, sensitive_features: Any = None) -> Self:
+        """Choose noise and weights, and fit the private records.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training records, in memory.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sensitive_features : array-like of shape (n_samples,), Series or str, default=None
+            Group of each record; a Series is read by the index of X, and a name is that of a
+            column of X, which stays a feature.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For limits that are out of range or out of reach, or that come without what they need.
+        """
+        self._check(sensitive_features)
+        groups = _groups(sensitive_features, X)
+        params: dict[str, Any] = {"noise_covariance": "least_mean"}
+        goal, weights, chosen = self._goal(sensitive_features), None, {}
+        scale = self.estimator.noise_scale  # that reads no private record
+        if self.public is not None:
+            choice, labels = self._choose(sensitive_features, X, groups)
+            trace = float(np.trace(choice.covariance))
+            params["noise_covariance"] = choice.covariance * (len(choice.covariance) / trace)
+            scale = float(np.sqrt(trace / len(choice.covariance)))
+            if self.group_ratio is not None:
+                chosen = dict(zip(labels, choice.weights.tolist(), strict=True))
+                weights = pd.Series(groups).map(chosen).to_numpy(dtype=float)
+        if goal is not None:
+            params["noise_scale"] = goal
+        model = clone(self.estimator).set_params(**params)
+        if self.group_ratio is not None:
+            self._check_ratio(without_ledger(model), X, y, weights, scale, groups)
+        fitted = self._fitted(model, X, y, weights, scale)
+        self.estimator_, self.group_weights_ = fitted, chosen
+        self.noise_covariance_, self.noise_scale_ = params["noise_covariance"], fitted.noise_scale_
+        return self
+
+    def _check(self, sensitive_features: Any) -> None:
+        """Refuse limits that are out of range, or come without what they need."""
+        if not hasattr(self.estimator, "_confidential_state"):
+            raise TypeError(
+                "`estimator` must be a private linear model of skleak.linear_model; got "
+                f"{type(self.estimator).__name__}. Put it into a pipeline instead."
+            )
+        for name, low in (("max_loss", 0.0), ("max_advantage", 0.0), ("group_ratio", 1.0)):
+            if getattr(self, name) is not None:
+                check_scalar(name, getattr(self, name), low=low, low_open=True, finite=True)
+        column = isinstance(sensitive_features, str)
+        limited = self.max_loss is not None or self.max_advantage is not None
+        needs = {
+            "`max_loss` or `max_advantage`, and not both": self.max_loss is None
+            or self.max_advantage is None,
+            "the name of a column of X as `sensitive_features` with `max_advantage`": column
+            or self.max_advantage is None,
+            "`public` records with `max_advantage`, which is measured under noise whose covariance "
+            "is the same under every value": self.max_advantage is None or self.public is not None,
+            "`sensitive_features`, the group of each record, with `group_ratio`": (
+                self.group_ratio is None or sensitive_features is not None
+            ),
+            "`public` as (X, y), or (X, y, sensitive_features) with `group_ratio`": (
+                self.public is None or len(self.public) == 2 + (self.group_ratio is not None)
+            ),
+            "a number as `noise_scale` of the estimator without `max_loss` and `max_advantage`": (
+                limited or isinstance(self.estimator.noise_scale, Real)
+            ),
+        }
+        for what, kept in needs.items():
+            if not kept:
+                raise ValueError(f"`FairLeakage` needs {what}.")
+
+    def _goal(self, sensitive_features: Any) -> NoiseGoal | None:
+        """Return the goal that finds the noise scale; None where that is given."""
+        if self.max_loss is not None:
+            return MaxLeakage(self.max_loss)
+        if self.max_advantage is not None:
+            return MaxAdvantage(self.max_advantage, sensitive_features)
+        return None
+
+    def _choose(
+        self, sensitive_features: Any, X: Any, groups: Array | None
+    ) -> tuple[_Choice, list[Any]]:
+        """Choose shape and weights on the public records; return the labels of groups, too."""
+        table, target = self.public[:2]
+        if self.group_ratio is None:
+            codes, labels, powers = np.zeros(len(target), dtype=np.intp), [None], np.zeros(1)
+        else:
+            assert groups is not None
+            public = _groups(self.public[2], table)
+            assert public is not None
+            found, codes = np.unique(public, return_inverse=True)
+            labels, codes = found.tolist(), np.ravel(codes)
+            missing = sorted(set(np.unique(groups).tolist()) - set(labels), key=str)
+            if missing:
+                raise ValueError(
+                    f"The public records have nobody of {len(missing)} groups of the private ones: "
+                    "what these leak cannot be foreseen. Merge groups, or add public records."
+                )
+            fixed = isinstance(sensitive_features, str) or _is_function(public, table)
+            powers = _POWERS[:1] if fixed or len(labels) == 1 else _POWERS
+        public_fit = _PublicFit(
+            self.estimator, table, target, codes, self.max_loss, self.group_ratio
+        )
+        if self.max_loss is not None and self.group_ratio is None:
+            return public_fit.minimax(), labels
+        return public_fit.choose(powers), labels
+
+    def _check_ratio(
+        self, model: Any, X: Any, y: Any, weights: Any, scale: Any, groups: Array | None
+    ) -> None:
+        """Refuse a ratio that the private records do not keep, before anything is charged."""
+        fitted = self._fitted(model, X, y, weights, scale)
+        ratio = _ratio(fitted.diagonal_fisher_information_loss_, np.asarray(groups))
+        if self.group_ratio is not None and not ratio <= self.group_ratio:
+            raise ValueError(
+                f"`group_ratio={self.group_ratio:g}` is not kept on these records. The nearest "
+                f"limit that can be reached with this choice is {ratio:.6g}, rounded up. Raise "
+                "`group_ratio`, or pass (more) `public` records."
+            )
+
+    def _fitted(self, model: Any, X: Any, y: Any, weights: Any, scale: Any) -> Any:
+        """Fit the private records; name the nearest limit where a goal is refused."""
+        goal = model.noise_scale
+        try:
+            return model.fit(X, y, sample_weight=weights)
+        except ValueError as error:
+            if type(error) is not ValueError or not isinstance(goal, NoiseGoal):
+                raise
+            if not (isinstance(scale, Real) and float(scale) > 0.0):
+                raise
+            probe = without_ledger(model).set_params(noise_scale=float(scale))
+            probe.fit(X, y, sample_weight=weights)
+            if isinstance(goal, MaxAdvantage):
+                distance = norm.ppf(0.5 * (1.0 + goal.advantage)) * probe._noise_for(goal) / scale
+                name, limit = "max_advantage", 2.0 * norm.cdf(distance) - 1.0
+            else:
+                name, limit = "max_loss", probe.fisher_information_loss_.max()
+            own = self.public is None or self.max_loss is None
+            whose = "the estimator has" if own else "the public records ask for"
+            raise ValueError(
+                f"{error} The nearest limit that is reached by noise which is not read off these "
+                f"records is {name}={limit * (1.0 + 1e-5):.6g}: what they leak at "
+                f"noise_scale={scale:.6g}, which {whose}, under the same shape of the noise."
+            ) from error
+
+    @property
+    def losses_(self) -> FloatArray:
+        """Fisher information loss of each person, (n_samples,). Confidential."""
+        check_is_fitted(self, "estimator_")
+        found: FloatArray = self.estimator_.fisher_information_loss_
+        return found
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns seen in ``fit``."""
+        found: int = self.estimator_.n_features_in_
+        return found
+
+    @property
+    def feature_names_in_(self) -> Array:
+        """Names of the columns seen in ``fit``."""
+        return self.estimator_.feature_names_in_
+
+    @property
+    def classes_(self) -> Array:
+        """Classes of a classifier."""
+        return self.estimator_.classes_
+
+    def predict(self, X: Any) -> Array:
+        """Predict by the released model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict(X)
+
+    @_has("predict_proba")
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes by the released model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict_proba(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score of the released model, as its estimator has it.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Records.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the records.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self, "estimator_")
+        return float(self.estimator_.score(X, y, sample_weight))
+
+    def release(self, *, require_guarantee: bool = False) -> Any:
+        """Return what may be published.
+
+        Parameters
+        ----------
+        require_guarantee : bool, default=False
+            Raise unless a guarantee of differential privacy holds.
+
+        Returns
+        -------
+        ReleasedModel
+        """
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.release(require_guarantee=require_guarantee)
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what the estimator takes."""
+        tags = get_tags(self.estimator)
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _groups(sensitive_features: Any, X: Any) -> Array | None:
+    """Group of each record, (n,)."""
+    if is_large_source(X):
+        raise TypeError("`FairLeakage` takes records in memory; pass an array or a data frame.")
+    if sensitive_features is None:
+        return None
+    if isinstance(sensitive_features, str):
+        if not (hasattr(X, "columns") and sensitive_features in X.columns):
+            raise ValueError(f"`sensitive_features` is no column of X: {sensitive_features!r}.")
+        sensitive_features = np.asarray(X[sensitive_features])
+    return checked_labels(
+        sensitive_features, np.shape(X)[0], named(row_labels(X)), name="sensitive_features"
+    )
+
+
+def _is_function(groups: Array, X: Any) -> bool:
+    """Return True if some group is made by one column: by its values, or by a range of it."""
+    codes = np.unique(groups, return_inverse=True)[1]
+    members = (np.ravel(codes)[:, None] == np.arange(codes.max() + 1)).astype(float)
+    for column in dense(X if hasattr(X, "tocsr") else np.asarray(X, dtype=float)).T:
+        values, position = np.unique(column, return_inverse=True)
+        table = pd.DataFrame(members).groupby(np.ravel(position))
+        low, high = table.min().to_numpy(), table.max().to_numpy()
+        made = np.all(low == high, axis=0)
+        if len(values) > MOST_VALUES:
+            made &= np.count_nonzero(np.diff(low, axis=0), axis=0) <= 2
+        if np.any(made):
+            return True
+    return False

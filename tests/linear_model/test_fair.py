@@ -1,0 +1,307 @@
+"""Limits on what persons and groups leak: kept on other records, and at the least cost."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from helpers import assert_scikit_learn_checks_pass
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import optimize, sparse
+from scipy.stats import norm
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.datasets import load_diabetes
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+from skleak.accounting import LeakageLedger
+from skleak.exceptions import PrivacyLeakWarning
+from skleak.influence import candidate_encodings
+from skleak.linear_model import FairLeakage, PrivateLinearRegression, PrivateLogisticRegression
+from skleak.linear_model.fair import _is_function, fair_precision, least_cost
+
+
+def _groups(seed, n=800):
+    """Two groups, one of which has longer records and larger residuals."""
+    rng = np.random.default_rng(seed)
+    g = rng.integers(0, 2, size=n)
+    wide = np.where(g == 1, 1.6, 1.0)
+    X = rng.normal(size=(n, 3)) * wide[:, None]
+    return X, X @ [1.0, 2.0, 0.0] + rng.normal(size=n) * wide, np.array(["a", "b"])[g]
+
+
+def _split(seed):
+    X, y, g = _groups(seed)
+    return (X[:400], y[:400], g[:400]), (X[400:], y[400:], g[400:])
+
+
+def _brute_force(fair, X, y, weights):
+    """Information about each whole record, by differences of refits."""
+    model = PrivateLinearRegression(
+        fair.noise_scale_, alpha=0.05, noise_covariance=fair.noise_covariance_, tol=1e-13
+    )
+
+    def refit(X, y):
+        state = model.fit(X, y, sample_weight=weights)._confidential_state()
+        return state.factor.coefficients
+
+    inverse = np.linalg.inv(fair.noise_covariance_ * fair.noise_scale_**2)
+    found = []
+    for i in range(0, len(y), 40):
+        slopes = []
+        for j in range(4):
+            ends = []
+            for h in (1e-4, -1e-4):
+                moved, target = X.copy(), y.copy()
+                if j == 3:
+                    target[i] += h
+                else:
+                    moved[i, j] += h
+                ends.append(refit(moved, target))
+            slopes.append((ends[0] - ends[1]) / 2e-4)
+        found.append(np.array(slopes) @ inverse @ np.array(slopes).T)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("limits", [{"max_loss": 0.2}, {"max_loss": 0.2, "group_ratio": 1.2}])
+def test_limits_are_kept_on_other_records(limits):
+    public, (X, y, g) = _split(0)
+    public = public if "group_ratio" in limits else public[:2]
+    fair = FairLeakage(PrivateLinearRegression(alpha=0.05), public=public, **limits)
+    fair.fit(X, y, sensitive_features=g)
+    weights = np.array([fair.group_weights_.get(each, 1.0) for each in g])
+    again = PrivateLinearRegression(
+        fair.noise_scale_, alpha=0.05, noise_covariance=fair.noise_covariance_
+    ).fit(X, y, sample_weight=weights)
+    losses = again.fisher_information_loss_
+    assert_allclose(fair.losses_, losses, rtol=1e-9)
+    assert 0.2 / 2.0 < losses.max() <= 0.2
+    exact = _brute_force(fair, X, y, weights)
+    assert_allclose(losses[::40], np.sqrt(np.linalg.eigvalsh(exact)[:, -1]), rtol=1e-5)
+    squares = np.trace(exact, axis1=1, axis2=2) / 4.0
+    assert_allclose(again.diagonal_fisher_information_loss_[::40] ** 2, squares, rtol=1e-5)
+    plain = PrivateLinearRegression(1.0, alpha=0.05).fit(X, y)
+    ratios = [_by_hand(model, g) for model in (plain, again)]
+    assert ratios[0] > 1.2
+    if "group_ratio" in limits:
+        assert ratios[1] <= 1.2
+        assert fair.group_weights_["a"] > fair.group_weights_["b"]
+
+
+def _by_hand(model, g):
+    squares = model.diagonal_fisher_information_loss_**2
+    means = [squares[g == name].mean() for name in ("a", "b")]
+    return np.sqrt(max(means) / min(means))
+
+
+def test_public_choices_read_no_private_record():
+    public, (X, y, g) = _split(1)
+    fair = FairLeakage(PrivateLinearRegression(0.1), group_ratio=1.2, public=public)
+    one, other = (clone(fair).fit(X[k:], y[k:], g[k:]) for k in (0, 50))
+    assert_array_equal(one.noise_covariance_, other.noise_covariance_)
+    assert one.group_weights_ == other.group_weights_
+    assert one.noise_scale_ == 0.1
+    assert np.trace(one.noise_covariance_) == pytest.approx(4.0)
+
+
+def _problem(rng):
+    p, n = int(rng.integers(2, 5)), 24
+    codes = np.arange(n) % 3
+    J = rng.normal(size=(n, p, p + 1)) * rng.uniform(0.5, 2.0, size=(1, p, 1))
+    return J * np.array([1.0, 1.2, 1.4])[codes, None, None], codes
+
+
+def _by_slsqp(J, codes, max_loss, ratio):
+    """Least cost by a general solver on entries of a root, from the least mean on."""
+    p, k = J.shape[1:]
+    lower = np.tril_indices(p)
+
+    def precision(entries):
+        root = np.zeros((p, p))
+        root[lower] = entries
+        return root @ root.T
+
+    def room(entries):
+        P = precision(entries)
+        information = J.transpose(0, 2, 1) @ P @ J
+        means = np.trace(information, axis1=1, axis2=2) / k
+        groups = [means[codes == g].mean() for g in range(3)]
+        largest = np.array([1.0 - means.mean()])
+        if max_loss is not None:
+            largest = 1.0 - np.linalg.eigvalsh(information)[:, -1] / max_loss**2
+        between = [ratio**2 - a / b for a in groups for b in groups if a is not b]
+        return np.concatenate([largest, between])
+
+    def cost(entries):
+        return np.log(np.trace(np.linalg.inv(precision(entries))))
+
+    mean = np.einsum("nia,nja->ij", J, J) / len(J)
+    best = np.inf
+    for shrink in (0.3, 0.1):
+        values, vectors = np.linalg.eigh(mean)
+        start = np.linalg.cholesky((vectors / np.sqrt(values)) @ vectors.T) * shrink
+        found = optimize.minimize(
+            cost,
+            start[lower],
+            constraints={"type": "ineq", "fun": room},
+            method="SLSQP",
+            options={"maxiter": 1000, "ftol": 1e-10},
+        )
+        if room(found.x).min() > -1e-6:
+            best = min(best, float(np.exp(found.fun)))
+    return best
+
+
+def _costs(seed, max_loss):
+    J, codes = _problem(np.random.default_rng(seed))
+    P = fair_precision(J, codes, max_loss, 1.5)
+    information = J.transpose(0, 2, 1) @ P @ J
+    squares = np.trace(information, axis1=1, axis2=2) / J.shape[2]
+    means = [squares[codes == g].mean() for g in range(3)]
+    assert np.sqrt(max(means) / min(means)) <= 1.5 * (1.0 + 1e-9)
+    if max_loss is None:
+        assert squares.mean() <= 1.0 + 1e-9
+    else:
+        assert np.linalg.eigvalsh(information)[:, -1].max() <= max_loss**2 * (1.0 + 1e-9)
+    return np.trace(np.linalg.inv(P)), _by_slsqp(J, codes, max_loss, 1.5)
+
+
+@pytest.mark.parametrize("max_loss", [None, 1.0])
+def test_cost_is_that_of_a_general_solver(max_loss):
+    for seed in range(3):
+        own, general = _costs(seed, max_loss)
+        assert own == pytest.approx(general, rel=1e-2)
+
+
+@pytest.mark.slow
+def test_costs_of_many_problems():
+    reached = 0
+    for seed in range(3, 23):
+        own, general = _costs(seed, None if seed % 2 else 1.0)
+        assert own <= 1.01 * general
+        reached += general <= 1.01 * own
+    assert reached >= 15  # the general solver is one to compare with
+
+
+def test_the_least_mean_is_a_limit_of_the_mean_alone(rng):
+    J = rng.normal(size=(20, 4, 5))
+    moments = np.einsum("nia,nja->ij", J, J) / 100.0
+    values, vectors = np.linalg.eigh(moments)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    found = least_cost(moments[None], np.ones(1), 1e-9)
+    # P = N^(-1/2), and the cost is the square of tr N^(1/2).
+    assert_allclose(found * np.trace(root), np.linalg.inv(root), rtol=1e-6, atol=1e-9)
+
+
+def test_without_public_records_the_shape_is_counted():
+    _, (X, y, g) = _split(2)
+    fair = FairLeakage(PrivateLinearRegression(0.1), max_loss=0.3).fit(X, y)
+    assert fair.noise_covariance_ == "least_mean"
+    assert fair.losses_.max() <= 0.3
+    model = PrivateLinearRegression(fair.noise_scale_, noise_covariance="least_mean").fit(X, y)
+    assert_allclose(fair.losses_, model.fisher_information_loss_, rtol=1e-9)
+    with pytest.raises(ValueError, match="nearest limit that can be reached with this choice is 1"):
+        FairLeakage(PrivateLinearRegression(0.1), group_ratio=1.01).fit(X, y, g)
+    with pytest.raises(ValueError, match=r"nearest limit .* is max_loss=[0-9.]+: what they leak"):
+        FairLeakage(PrivateLinearRegression(0.1), max_loss=1e-6).fit(X, y)
+
+
+def test_a_sensitive_column_is_not_weighted():
+    public, (X, y, g) = _split(3)
+    tables = [
+        pd.DataFrame(each, columns=list("xyz")).assign(sex=(group == "b").astype(float))
+        for each, group in ((public[0], public[2]), (X, g))
+    ]
+    fair = FairLeakage(
+        PrivateLinearRegression(0.1), group_ratio=2.0, public=(tables[0], public[1], "sex")
+    )
+    fair.fit(tables[1], y, "sex")
+    assert set(fair.group_weights_.values()) == {1.0}
+    same = clone(fair).set_params(public=(tables[0], public[1], public[2]))
+    same.fit(tables[1], y, pd.Series(g, index=tables[1].index))
+    assert set(same.group_weights_.values()) == {1.0}
+    assert_allclose(same.noise_covariance_, fair.noise_covariance_)
+    # A block of columns, and a range of one.
+    rng = np.random.default_rng(0)
+    three, X = rng.integers(0, 3, size=300), rng.normal(size=(300, 2))
+    assert not _is_function(three, X)
+    assert _is_function(three, np.column_stack([X, three == 0, three == 1]))
+    assert _is_function(three, sparse.csr_array(np.column_stack([X, three == 2])))
+    assert _is_function(np.digitize(X[:, 1], [-0.5, 0.5]), X)
+
+
+def test_the_advantage_on_a_column():
+    data, y = load_diabetes(return_X_y=True, as_frame=True)
+    y = y / y.std()
+    public = data[:200], y[:200]
+    model = PrivateLinearRegression(0.1, alpha=0.1)
+    for limit in (0.3, 0.25, 0.2):
+        fair = FairLeakage(model, max_advantage=limit, public=public)
+        try:
+            fair.fit(data[200:], y[200:], "sex")
+        except ValueError as error:
+            assert "nearest limit" in str(error)  # noqa: PT017
+            continue
+        values = np.unique(data["sex"])
+        ends = candidate_encodings(fair.estimator_, data[200:], y[200:], "sex", values)
+        gap = ends[:, 1] - ends[:, 0]
+        inverse = np.linalg.inv(fair.noise_covariance_) / fair.noise_scale_**2
+        distance = np.sqrt(np.einsum("ni,ij,nj->n", gap, inverse, gap).max())
+        assert 2.0 * norm.cdf(distance / 2.0) - 1.0 <= limit
+        return
+    pytest.fail("no rung is safe")
+
+
+def test_what_is_refused(tmp_path):
+    public, (X, y, g) = _split(4)
+    model = PrivateLinearRegression(0.1)
+    cases = [
+        ({"max_loss": -1.0}, None, "max_loss"),
+        ({"group_ratio": 1.0}, g, "group_ratio"),
+        ({"max_loss": 1.0, "max_advantage": 0.1}, None, "not both"),
+        ({"max_advantage": 0.1, "public": public[:2]}, g, "name of a column"),
+        ({"group_ratio": 1.5}, None, "sensitive_features"),
+        ({"group_ratio": 1.5, "public": public[:2]}, g, "sensitive_features"),
+        ({"group_ratio": 1.5, "public": public}, np.append(g[1:], "c"), "nobody of 1 groups"),
+        ({"group_ratio": 1.0001, "public": public}, g, "group_ratio"),
+    ]
+    for params, groups, match in cases:
+        with pytest.raises(ValueError, match=match):
+            FairLeakage(model, **params).fit(X, y, groups)
+    with pytest.raises(TypeError, match="private linear model"):
+        FairLeakage("a").fit(X, y)
+    with pytest.raises(NotFittedError):
+        FairLeakage(model).predict(X)
+    # A refusal charges nothing, and a fit once.
+    ledger = LeakageLedger(tmp_path / "ledger.sqlite")
+    charged = FairLeakage(clone(model).set_params(ledger=ledger), group_ratio=1.01)
+    with pytest.raises(ValueError, match="nearest limit"):
+        charged.fit(X, y, g)
+    assert ledger.datasets() == []
+    charged.set_params(group_ratio=1.5, public=public).fit(X, y, g)
+    assert ledger.total("default").n_releases == 1
+
+
+def test_it_is_an_estimator():
+    public, (X, y, _) = _split(5)
+    fair = FairLeakage(PrivateLinearRegression(alpha=0.05), max_loss=0.3, public=public[:2])
+    assert is_regressor(fair)
+    assert is_classifier(FairLeakage(PrivateLogisticRegression()))
+    assert not hasattr(fair, "predict_proba")
+    assert clone(fair).get_params()["estimator__alpha"] == 0.05
+    search = GridSearchCV(fair, {"max_loss": [0.1, 0.4]}, cv=2).fit(X, y)
+    assert search.best_params_["max_loss"] in (0.1, 0.4)
+    fitted = fair.set_params(max_loss=0.2).fit(X, y)
+    assert fitted.losses_.max() <= 0.2
+    assert_array_equal(fitted.predict(X), fitted.release().predict(X))
+    assert fitted.score(X, y) == fitted.estimator_.score(X, y)
+    with pytest.warns(PrivacyLeakWarning):
+        copy = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(copy.predict(X), fitted.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore::skleak.exceptions.PrivacyLeakWarning")
+@pytest.mark.slow
+def test_scikit_learn_checks():
+    for of in (PrivateLinearRegression, PrivateLogisticRegression):
+        assert_scikit_learn_checks_pass(FairLeakage(of(random_state=0)))
