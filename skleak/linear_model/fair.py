@@ -34,17 +34,21 @@ from skleak.utils._confidential import without_ledger
 from skleak.utils._records import checked_labels, named, row_labels
 from skleak.utils._typing import Array, FloatArray, IntArray
 
-# Ratio of eigenvalues of the moments of all persons below which they are singular.
-_SINGULAR = 1e-11
+# Ratio of eigenvalues of the moments of all persons below which they are singular, and of those
+# that multipliers give them.
+_SINGULAR, _FLAT = 1e-11, 1e-13
 # Steps of one barrier, and cost, over that without limits on ratios, from which on these count as
 # out of reach of any shape.
-_STEPS, _RUNS_OFF = 200, 1e4
+_STEPS, _RUNS_OFF, _LARGEST = 100, 1e6, 1e100
+_NOT_REACHED = "No shape of the noise keeps `group_ratio` on the public records."
 # Passes over the persons, and how far above its limit the largest loss is found.
-_PASSES, _PERSON_TOL = 50, 1e-3
+_PASSES, _PERSON_TOL = 30, 1e-3
 # Powers of what groups leak by which their weights are tried.
 _POWERS = np.linspace(0.0, 2.0, 9)
 # Entries of all Jacobians of public records: 1 GB.
 _MOST_ENTRIES = 1 << 27
+# Factor by which a noise scale found on public records is kept clear of the limit.
+_CLEAR_SCALE = 2.0**0.5
 # Standard errors of the ratio on public records that are kept clear of its limit.
 _CLEAR = 2.0
 
@@ -72,7 +76,7 @@ def least_cost(matrices: FloatArray, limits: FloatArray, tol: float = 1e-6) -> F
     b, m = (limits > 0.0).astype(float), len(limits)
     nu = np.full(m, 1e-3)
     nu[0] = 1.0
-    while np.linalg.eigvalsh(np.tensordot(nu, unit, 1))[0] <= 0.0:
+    while not np.isfinite(_value(nu, unit, b, 1.0)):
         nu[1:] *= 0.1
     mu = 0.1
     while True:
@@ -80,24 +84,26 @@ def least_cost(matrices: FloatArray, limits: FloatArray, tol: float = 1e-6) -> F
             nu, decrement = _newton(nu, unit, b, mu)
             bound = -_value(nu, unit, b, 0.0)
             if bound > _RUNS_OFF:
-                raise _UnreachableError(
-                    "No shape of the noise keeps `group_ratio` on the public records."
-                )
+                raise _UnreachableError(_NOT_REACHED)
             if decrement < 1e-9 * mu * m:
                 break
         if mu * m < tol * bound:
             break
         mu *= 0.2
     values, vectors = np.linalg.eigh(np.tensordot(nu, unit, 1))
-    return (vectors / np.sqrt(values)) @ vectors.T / first
+    precision = (vectors / np.sqrt(values)) @ vectors.T / first
+    above = np.einsum("ij,kij->k", precision, matrices) - limits
+    if np.any(above > 1e-6 * np.where(limits > 0.0, limits, 0.1 * limits[0])):
+        raise _UnreachableError(_NOT_REACHED)  # a search that stalled, far off
+    return np.asarray(precision)
 
 
 def _value(nu: FloatArray, unit: FloatArray, b: FloatArray, mu: float) -> float:
     """Barrier of the dual, to be minimized; infinite outside of its domain."""
-    if np.any(nu <= 0.0):
+    if not np.all((nu > 0.0) & (nu < _LARGEST)):
         return np.inf
     values = np.linalg.eigvalsh(np.tensordot(nu, unit, 1))
-    if values[0] <= 0.0:
+    if values[0] <= _FLAT * values[-1]:
         return np.inf
     return float(nu @ b - 2.0 * np.sqrt(values).sum() - mu * np.log(nu).sum())
 
@@ -105,7 +111,7 @@ def _value(nu: FloatArray, unit: FloatArray, b: FloatArray, mu: float) -> float:
 def _newton(nu: FloatArray, unit: FloatArray, b: FloatArray, mu: float) -> tuple[FloatArray, float]:
     """Take a damped step; return also the decrement."""
     values, vectors = np.linalg.eigh(np.tensordot(nu, unit, 1))
-    roots = np.sqrt(values)
+    roots = np.sqrt(np.maximum(values, _FLAT * values[-1]))
     turned = vectors.T @ unit @ vectors
     gradient = b - np.diagonal(turned, 0, 1, 2) @ (1.0 / roots) - mu / nu
     theta = 1.0 / (np.outer(roots, roots) * np.add.outer(roots, roots))
@@ -290,12 +296,13 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
     """Noise that keeps limits on what persons and groups leak, at the least cost in accuracy.
 
     Choose the shape of the noise, weights of groups and the noise scale of a private linear model.
-    On public records the shape and the weights are constants, which reveal nothing: the limits are
-    linear in the inverse covariance, and the mean rise of the training objective is convex in it.
-    Without public records the shape is `noise_covariance="least_mean"`, and what it reveals is
-    counted. The noise scale for ``max_loss`` or ``max_advantage`` is found by a noise goal, in the
-    fit of the private records, and is a rung of the public ladder; ``fit`` refuses where that rung
-    would give records away.
+    On public records all of them are constants, which reveal nothing: the limits are linear in the
+    inverse covariance, and the mean rise of the training objective is convex in it. The private
+    records are then measured, and refused where they do not keep a limit.
+
+    Without public records the shape is ``noise_covariance="least_mean"``, and what it reveals is
+    counted; the noise scale for ``max_loss`` is that of a `skleak.mechanisms.MaxLeakage`, a rung of
+    the public ladder, and ``fit`` refuses where that rung would give records away.
 
     What cannot be kept on the private records is refused, and the error names the nearest limit
     that can be reached. That a fit was not refused, and the limits that an error names, are
@@ -305,8 +312,8 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : private linear model
         Of one linear predictor, without a reweighting. Its ``noise_covariance`` plays no part.
-        Its ``noise_scale`` is a number that is kept where there is no ``max_loss`` and no
-        ``max_advantage``, and plays no other part.
+        Its ``noise_scale`` is kept where there is no ``max_loss`` and no ``max_advantage``, and is
+        the least noise scale with ``public``.
     max_loss : float or None, default=None
         Largest Fisher information loss of any person over the whole record, in 1 / (unit of the
         columns).
@@ -341,7 +348,11 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
     is after a group that is no column of X is not covered by the losses where weights differ.
 
     Ratios are kept clear of the limit by two standard errors on the public records, down to the
-    square root of the limit. Weights are tried along one line, powers of what groups leak.
+    square root of the limit, and noise scales by a factor of the square root of two. Losses fall
+    with the number of records: with fewer public than private ones there is more noise than need
+    be, with more of them limits are refused, unless the estimator declares ``public="n_samples"``:
+    the scale then goes by both numbers. Weights are tried along one line, powers of what groups
+    leak.
 
     Examples
     --------
@@ -388,23 +399,29 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         """
         self._check(sensitive_features)
         groups = _groups(sensitive_features, X)
-        params: dict[str, Any] = {"noise_covariance": "least_mean"}
         goal, weights, chosen = self._goal(sensitive_features), None, {}
-        scale = self.estimator.noise_scale  # that reads no private record
+        params: dict[str, Any] = {"noise_covariance": "least_mean"}
         if self.public is not None:
             choice, labels = self._choose(sensitive_features, X, groups)
-            trace = float(np.trace(choice.covariance))
-            params["noise_covariance"] = choice.covariance * (len(choice.covariance) / trace)
-            scale = float(np.sqrt(trace / len(choice.covariance)))
+            mean = float(np.trace(choice.covariance)) / len(choice.covariance)
+            params["noise_covariance"] = choice.covariance / mean
             if self.group_ratio is not None:
                 chosen = dict(zip(labels, choice.weights.tolist(), strict=True))
                 weights = pd.Series(groups).map(chosen).to_numpy(dtype=float)
-        if goal is not None:
+            if goal is not None:
+                scale = self._public_scale(goal, params, float(np.sqrt(mean)))
+                given, n = self.estimator.noise_scale, np.shape(X)[0]
+                if "n_samples" in self.estimator.public:  # by which losses fall
+                    scale *= len(self.public[1]) / n
+                least = float(given) if isinstance(given, Real) else 0.0
+                params["noise_scale"] = max(scale, least)
+        elif goal is not None:
             params["noise_scale"] = goal
         model = clone(self.estimator).set_params(**params)
-        if self.group_ratio is not None:
-            self._check_ratio(without_ledger(model), X, y, weights, scale, groups)
-        fitted = self._fitted(model, X, y, weights, scale)
+        if goal is not None or self.group_ratio is not None:  # before anything is charged
+            probe = self._probe(without_ledger(model), X, y, weights)
+            self._check_kept(probe, goal, groups)
+        fitted = model.fit(X, y, sample_weight=weights)
         self.estimator_, self.group_weights_ = fitted, chosen
         self.noise_covariance_, self.noise_scale_ = params["noise_covariance"], fitted.noise_scale_
         return self
@@ -478,43 +495,50 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             return public_fit.minimax(), labels
         return public_fit.choose(powers), labels
 
-    def _check_ratio(
-        self, model: Any, X: Any, y: Any, weights: Any, scale: Any, groups: Array | None
-    ) -> None:
-        """Refuse a ratio that the private records do not keep, before anything is charged."""
-        fitted = self._fitted(model, X, y, weights, scale)
-        ratio = _ratio(fitted.diagonal_fisher_information_loss_, np.asarray(groups))
-        if self.group_ratio is not None and not ratio <= self.group_ratio:
-            raise ValueError(
-                f"`group_ratio={self.group_ratio:g}` is not kept on these records. The nearest "
-                f"limit that can be reached with this choice is {ratio:.6g}, rounded up. Raise "
-                "`group_ratio`, or pass (more) `public` records."
-            )
+    def _public_scale(self, goal: NoiseGoal, params: dict[str, Any], scale: float) -> float:
+        """Return the noise scale that the public records ask for, clear of the limit."""
+        if isinstance(goal, MaxAdvantage):
+            model = without_ledger(self.estimator).set_params(**params, noise_scale=1.0)
+            scale = float(goal.noise_scale_of(model.fit(*self.public[:2])))
+        return _CLEAR_SCALE * scale
 
-    def _fitted(self, model: Any, X: Any, y: Any, weights: Any, scale: Any) -> Any:
-        """Fit the private records; name the nearest limit where a goal is refused."""
-        goal = model.noise_scale
+    def _probe(self, model: Any, X: Any, y: Any, weights: FloatArray | None) -> Any:
+        """Fit the private records; say what is reached without a goal where one is refused."""
+        given = self.estimator.noise_scale
         try:
             return model.fit(X, y, sample_weight=weights)
         except ValueError as error:
-            if type(error) is not ValueError or not isinstance(goal, NoiseGoal):
+            named = isinstance(model.noise_scale, NoiseGoal) and isinstance(given, Real)
+            if not (named and float(given) > 0.0):
                 raise
-            if not (isinstance(scale, Real) and float(scale) > 0.0):
-                raise
-            probe = without_ledger(model).set_params(noise_scale=float(scale))
-            probe.fit(X, y, sample_weight=weights)
-            if isinstance(goal, MaxAdvantage):
-                distance = norm.ppf(0.5 * (1.0 + goal.advantage)) * probe._noise_for(goal) / scale
-                name, limit = "max_advantage", 2.0 * norm.cdf(distance) - 1.0
-            else:
-                name, limit = "max_loss", probe.fisher_information_loss_.max()
-            own = self.public is None or self.max_loss is None
-            whose = "the estimator has" if own else "the public records ask for"
+            other = without_ledger(model).set_params(noise_scale=given)
+            limit = other.fit(X, y, sample_weight=weights).fisher_information_loss_.max()
             raise ValueError(
-                f"{error} The nearest limit that is reached by noise which is not read off these "
-                f"records is {name}={limit * (1.0 + 1e-5):.6g}: what they leak at "
-                f"noise_scale={scale:.6g}, which {whose}, under the same shape of the noise."
+                f"{error} The nearest limit that can be reached by a noise scale which reads no "
+                f"record is max_loss={limit * (1.0 + 1e-5):.6g}: what they leak at that of the "
+                f"estimator, {given!r}. Pass `public` records, or leave `max_loss` out."
             ) from error
+
+    def _check_kept(self, probe: Any, goal: NoiseGoal | None, groups: Array | None) -> None:
+        """Refuse limits that the private records do not keep; name those that they do."""
+        reached, scale = {}, probe.noise_scale_
+        if self.max_loss is not None:
+            reached["max_loss"] = float(probe.fisher_information_loss_.max())
+        if isinstance(goal, MaxAdvantage):
+            distance = norm.ppf(0.5 * (1.0 + goal.advantage)) * probe._noise_for(goal) / scale
+            reached["max_advantage"] = float(2.0 * norm.cdf(distance) - 1.0)
+        if self.group_ratio is not None:
+            losses = probe.diagonal_fisher_information_loss_
+            reached["group_ratio"] = _ratio(losses, np.asarray(groups))
+        for name, value in reached.items():
+            if not value <= getattr(self, name):
+                with_noise = f", with noise_scale={float(scale)!r} of the estimator"
+                raise ValueError(
+                    f"`{name}={getattr(self, name):g}` is not kept on these records. The nearest "
+                    f"limit that can be reached by this choice is {name}="
+                    f"{value * (1.0 + 1e-5):.6g}{'' if name == 'group_ratio' else with_noise}. "
+                    "Raise the limit so, or pass more `public` records that are like these."
+                )
 
     @property
     def losses_(self) -> FloatArray:
