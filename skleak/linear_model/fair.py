@@ -224,12 +224,13 @@ class _PublicFit:
         # Of plain noise at unit scale, through the mean.
         losses = np.linalg.norm(root @ jacobians, axis=(1, 2)) / np.sqrt(jacobians.shape[2])
         for power in powers:
-            weights = means ** (-0.5 * power)
+            weights = np.maximum(means, 1e-6) ** (-0.5 * power)
             weights /= weights[self.codes].mean()
             try:
                 found.append(self._choice(plain, root, weights, ratio, np.mean(losses**2)))
             except _UnreachableError:
-                continue
+                if ratio is None:
+                    raise
         if not found:
             raise ValueError(
                 f"No shape of the noise and no weights of groups that were tried keep "

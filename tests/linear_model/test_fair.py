@@ -97,12 +97,33 @@ def _by_hand(model, g):
 
 def test_public_choices_read_no_private_record():
     public, (X, y, g) = _split(1)
-    fair = FairLeakage(PrivateLinearRegression(0.1), group_ratio=1.2, public=public)
-    one, other = (clone(fair).fit(X[k:], y[k:], g[k:]) for k in (0, 50))
-    assert_array_equal(one.noise_covariance_, other.noise_covariance_)
-    assert one.group_weights_ == other.group_weights_
-    assert one.noise_scale_ == 0.1
-    assert np.trace(one.noise_covariance_) == pytest.approx(4.0)
+    for limits in ({}, {"max_loss": 0.5}):
+        model = PrivateLinearRegression(0.1)
+        fair = FairLeakage(model, group_ratio=1.2, public=public, **limits)
+        one, other = (clone(fair).fit(X[k:], y[k:], g[k:]) for k in (0, 50))
+        assert_array_equal(one.noise_covariance_, other.noise_covariance_)
+        assert one.group_weights_ == other.group_weights_
+        assert one.noise_scale_ == other.noise_scale_
+        assert np.trace(one.noise_covariance_) == pytest.approx(4.0)
+        assert limits or one.noise_scale_ == 0.1
+
+
+def test_classes_and_a_public_target():
+    X, y, g = _groups(8)
+    labels = (y > 0.0).astype(int)
+    public, private = slice(0, 400), slice(400, None)
+    for model in (
+        PrivateLogisticRegression(0.05, alpha=0.05),
+        PrivateLogisticRegression(0.05, alpha=0.05, private_target=False),
+    ):
+        for limits in ({"max_loss": 0.5}, {"max_loss": 0.5, "group_ratio": 1.5}):
+            given = (X[public], labels[public], g[public])[: 1 + len(limits)]
+            fair = FairLeakage(model, public=given, **limits)
+            fair.fit(X[private], labels[private], g[private])
+            assert 0.1 < fair.losses_.max() <= 0.5
+            assert fair.predict_proba(X).shape == (800, 2)
+            assert_array_equal(fair.classes_, [0, 1])
+            assert "group_ratio" not in limits or _by_hand(fair.estimator_, g[private]) <= 1.5
 
 
 def _problem(rng):
