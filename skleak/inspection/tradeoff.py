@@ -9,10 +9,9 @@ ways are compared. Under a covariance that does not follow the data every loss g
 is fitted once.
 """
 
-import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -76,6 +75,14 @@ class Choice(NamedTuple):
     refused: dict[str, str]  # other ways that keep no such limits, and why
 
 
+class _RefusedError(Exception):
+    """A way keeps no such limit: why, and the nearest one that it can come to."""
+
+    def __init__(self, why: str, limit: str = "", nearest: float = math.nan) -> None:
+        super().__init__(why)
+        self.limit, self.nearest = limit, nearest
+
+
 @dataclass(frozen=True)
 class _Way:
     """One fit, and what its losses are at any noise scale. Confidential."""
@@ -104,17 +111,23 @@ class _Way:
         """Loss of each person at a noise scale, (n,)."""
         return leakage_model(self.state.at_noise(noise_scale)).record_loss(self.batch)
 
-    def floors(self) -> FloatArray:
-        """Loss of each that no noise scale lowers, (n,)."""
-        model = leakage_model(self.state.at_noise(1.0))
-        told = model.terms(self.batch, [self.state.whole_record])
-        return np.zeros(len(self.batch)) if told is None else told.covariance[:, 0]
+    def floor(self) -> float:
+        """Largest loss that no noise scale lowers."""
+        told = leakage_model(self.state).terms(self.batch, [self.state.whole_record])
+        return 0.0 if told is None else float(told.covariance.max())
 
     def sufficient(self, max_loss: float) -> float:
-        """Least noise scale at which no loss is above a limit; infinite where there is none."""
-        model, unknown = leakage_model(self.state), self.state.whole_record
-        scales = model.sufficient_noise(self.batch, unknown, max_loss)
-        return float(scales.max()) * _MARGIN
+        """Least noise scale at which no loss is above a limit."""
+        unknown = self.state.whole_record
+        scales = leakage_model(self.state).sufficient_noise(self.batch, unknown, max_loss)
+        found = float(scales.max()) * _MARGIN
+        if math.isfinite(found):
+            return found
+        if not self.has_floor:
+            raise _RefusedError("what it leaks has no bound")
+        floor = self.floor()
+        why = f"its covariance alone tells of somebody: a loss of {floor:.4g}"
+        raise _RefusedError(why, "max_loss", floor)
 
     @property
     def publishes(self) -> str:
@@ -132,7 +145,8 @@ class _Data:
 
     table: Any
     y: Array
-    persons: Array | None
+    persons: Any  # as they were passed
+    whose: Array | None  # person of each record
     groups: Array | None  # of each person
     folds: list[tuple[IntArray, IntArray]]
     seed: int
@@ -147,21 +161,21 @@ class _Data:
             )
         table = sparse.csr_array(X) if sparse.issparse(X) else as_table(X)
         y = as_column(y, table)
-        whose, first, codes = None, slice(None), None
+        whose, codes = None, None
+        of_people = None if groups is None else _labels(groups, table, "groups")
         if persons is not None:
             whose = _labels(persons, table, "persons")
-            codes, first = pd.factorize(whose)[0], Persons.of(whose, len(y)).first
-            cv = GroupKFold(5 if cv is None else cv) if cv is None or _whole(cv) else cv
-        of_people = None if groups is None else _labels(groups, table, "groups")[first]
+            codes = pd.factorize(whose)[0]
+            if of_people is not None:
+                of_people = of_people[Persons.of(whose, len(y)).first]
+            if cv is None or isinstance(cv, Integral):
+                cv = GroupKFold(5 if cv is None else int(cv))
         parts = check_cv(cv, y, classifier=is_classifier(estimator))
-        given = _last(estimator)[1].random_state
-        if given is not None and not isinstance(given, Integral):  # which is left as it is
-            given = copy.deepcopy(given)
-            draw = given.integers if hasattr(given, "integers") else given.randint
-            given = draw(2**31 - 1)
-        seed = np.random.SeedSequence().entropy if given is None else int(given)
-        assert isinstance(seed, int)
-        return cls(table, y, whose, of_people, list(parts.split(table, y, codes)), seed)
+        seed: Any = _last(estimator)[1].random_state
+        if not isinstance(seed, Integral):  # a generator is left as it is
+            seed = np.random.SeedSequence().entropy
+        folds = list(parts.split(table, y, codes))
+        return cls(table, y, persons, whose, of_people, folds, int(seed))
 
     def fit(self, estimator: Any, rows: IntArray | None = None) -> Any:
         """Fit a copy that enters no ledger, on all records or on some."""
@@ -171,7 +185,7 @@ class _Data:
             warnings.simplefilter("ignore", ConvergenceWarning)  # what did not is not stated
             if rows is not None:
                 return silent.fit(take_rows(self.table, rows), self.y[rows])
-            options = {} if self.persons is None else {f"{prefix}persons": self.persons}
+            options = {} if self.whose is None else {f"{prefix}persons": self.whose}
             return silent.fit(self.table, self.y, **options)
 
     def scores(self, way: _Way) -> tuple[FloatArray, int]:
@@ -194,16 +208,11 @@ class _Data:
             twin.__dict__.update(model.__dict__)
             scored = np.empty((len(_STRENGTHS), _RELEASES))
             for place in np.ndindex(scored.shape):
-                scale = _STRENGTHS[place[0]] * way.noise_scale
-                released = w + scale * moves[place[1]]
+                released = w + _STRENGTHS[place[0]] * way.noise_scale * moves[place[1]]
                 twin.coef_, twin.intercept_ = model._shaped(released, size)
                 scored[place] = twin.score(X, self.y[test])
             found.append(scored)
         return np.concatenate(found, axis=1), failed
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _labels(labels: Any, table: Any, name: str) -> Array:
@@ -285,11 +294,14 @@ def _measured(
     if not state.converged:
         raise ValueError(f"{state.failure}: what it leaks is not known. {state.remedy}")
     own = state if plain is None else plain.state
-    same = same_numbers(state.objective.X, own.objective.X)
-    if not (same and state.factor.coefficients.shape == own.factor.coefficients.shape):
+    same = same_numbers(state.objective.X, own.objective.X) and (
+        state.factor.coefficients.shape == own.factor.coefficients.shape
+    )
+    if not same or type(state.objective.loss) is not type(own.objective.loss):
         raise ValueError(
-            f"Candidate {name!r} is fitted on other columns than `estimator`: costs in one "
-            "objective need the same preprocessing, and an intercept in both or in neither."
+            f"Candidate {name!r} has another loss, or other columns, than `estimator`: costs in "
+            "one objective need the same model and preprocessing, and an intercept in both or in "
+            "neither."
         )
     cost, bias = _noise_cost(own, state), 0.0
     if plain is not None:
@@ -298,6 +310,7 @@ def _measured(
         noise_scale *= math.sqrt(plain.cost / cost)
     persons = state.persons
     batch = state.training if persons is None else state.by_person(persons)
+    estimator = _with(estimator, noise_scale=noise_scale)
     return _Way(name, estimator, fitted, model, cost, max(bias, 0.0), noise_scale, batch)
 
 
@@ -333,10 +346,8 @@ def _ratio(losses: FloatArray, groups: Array) -> float:
     return most / least if least > 0.0 else (math.inf if most > 0.0 else math.nan)
 
 
-def _row(way: _Way, data: _Data, scores: FloatArray, plain: FloatArray) -> dict[str, Any]:
-    """Numbers of a way at equal cost; scores (n_releases,) of its releases and of plain ones."""
-    losses = way.losses(way.noise_scale)
-    ends = np.quantile(scores, [0.5 - 0.5 * _LEVEL, 0.5 + 0.5 * _LEVEL])
+def _row(way: _Way, losses: FloatArray, groups: Array | None) -> dict[str, Any]:
+    """Leakage of a way at equal cost."""
     mean = float(losses.mean())
     return {
         "noise_scale": way.noise_scale,
@@ -346,20 +357,23 @@ def _row(way: _Way, data: _Data, scores: FloatArray, plain: FloatArray) -> dict[
         "quantile_loss": float(np.quantile(losses, _QUANTILE)),
         "mean_loss": mean,
         "spread": float(losses.std()) / mean if mean > 0.0 else math.nan,
-        "floor": float(way.floors().max()),
-        "group_ratio": math.nan if data.groups is None else _ratio(losses, data.groups),
-        "test_score": float(scores.mean()),
-        "test_score_low": float(ends[0]),
-        "test_score_high": float(ends[1]),
-        "score_change": float((scores - plain).mean()),
-        "publishes": way.publishes,
+        "floor": way.floor(),
+        **({} if groups is None else {"group_ratio": _ratio(losses, groups)}),
     }
 
 
-def _by_group(way: _Way, groups: Array) -> pd.DataFrame:
-    losses = pd.Series(way.losses(way.noise_scale)).groupby(groups, sort=True)
-    table = losses.agg(n_people="size", mean_loss="mean", largest_loss="max")
-    table.insert(2, "root_mean_square", losses.agg(lambda own: np.sqrt(np.mean(own**2))))
+def _score(scores: FloatArray, plain: FloatArray) -> dict[str, float]:
+    """Scores of releases and of plain ones under the same draws, (n,) each, in short."""
+    low, high = np.quantile(scores, [0.5 - 0.5 * _LEVEL, 0.5 + 0.5 * _LEVEL]).tolist()
+    mean, change = float(scores.mean()), float((scores - plain).mean())
+    names = ("test_score", "test_score_low", "test_score_high", "score_change")
+    return dict(zip(names, (mean, low, high, change), strict=True))
+
+
+def _by_group(losses: FloatArray, groups: Array) -> pd.DataFrame:
+    each = pd.Series(losses).groupby(groups, sort=True)
+    table = each.agg(n_people="size", mean_loss="mean", largest_loss="max")
+    table.insert(2, "root_mean_square", np.sqrt(each.agg(lambda own: np.mean(own**2))))
     return table.rename_axis("group")
 
 
@@ -453,15 +467,16 @@ def leakage_tradeoff(
     """
     _, model = _last(estimator)
     scale = model.noise_scale
-    if not isinstance(scale, Real) or isinstance(scale, bool) or not 0.0 < scale < math.inf:
+    if not isinstance(scale, Real) or not 0.0 < float(scale) < math.inf:
         raise ValueError(
             "`estimator` must have a number above 0 as `noise_scale`, which sets the cost that all "
             f"ways are given; got {scale!r}. For a goal, pass the `noise_scale_` of its fit."
         )
-    data, notes, ways = _Data.of(estimator, X, y, groups, persons, cv), [], []
-    for one in _ways(data, estimator, candidates, float(scale)):
-        (notes if isinstance(one, str) else ways).append(one)
-    rows, curves, by_group, plain = {}, [], {}, None
+    data = _Data.of(estimator, X, y, groups, persons, cv)
+    found = list(_ways(data, estimator, candidates, float(scale)))
+    ways = tuple(one for one in found if isinstance(one, _Way))
+    notes = [one for one in found if isinstance(one, str)]
+    rows, by_group, curves, plain = {}, {}, [], None
     at = _STRENGTHS.index(1.0)
     for way in ways:
         scores, failed = data.scores(way)
@@ -471,25 +486,24 @@ def leakage_tradeoff(
                 f"Of `{way.name}` {failed} of {len(data.folds)} fits to folds did not converge: "
                 "its test scores are those of the best parameters found."
             )
-        rows[way.name] = _row(way, data, scores[at], plain)
-        for strength, own in zip(_STRENGTHS, scores.mean(axis=1).tolist(), strict=True):
+        losses = way.losses(way.noise_scale)
+        own = _row(way, losses, data.groups) | _score(scores[at], plain)
+        rows[way.name] = own | {"publishes": way.publishes}
+        for strength, score in zip(_STRENGTHS, scores.mean(axis=1).tolist(), strict=True):
             sigma = strength * way.noise_scale
-            largest = float(way.losses(sigma).max())
-            curves.append((way.name, sigma, largest, own))
+            curves.append((way.name, sigma, float(way.losses(sigma).max()), score))
         if data.groups is not None:
-            by_group[way.name] = _by_group(way, data.groups)
-    names = ["n_people", "mean_loss", "root_mean_square", "largest_loss"]
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("way")
+            by_group[way.name] = _by_group(losses, data.groups)
+    columns = ["n_people", "mean_loss", "root_mean_square", "largest_loss"]
     return LeakageTradeoff(
         type(model).__name__,
-        table if by_group else table.drop(columns="group_ratio"),
-        pd.concat(by_group, names=["way"])[names] if by_group else pd.DataFrame(columns=names),
+        pd.DataFrame.from_dict(rows, orient="index").rename_axis("way"),
+        pd.concat(by_group, names=["way"]) if by_group else pd.DataFrame(columns=columns),
         pd.DataFrame(curves, columns=["way", "noise_scale", "largest_loss", "test_score"]),
         tuple(notes),
         {"n_people": len(ways[0].batch), "n_folds": len(data.folds), "n_releases": _RELEASES},
-        _measured=tuple(ways),
+        _measured=ways,
         _data=data,
-        _estimator=clone(estimator),
     )
 
 
@@ -533,11 +547,10 @@ class LeakageTradeoff(Report):
     settings: dict[str, Any]
     _measured: tuple[_Way, ...] = field(default=(), kw_only=True, compare=False)
     _data: _Data | None = field(default=None, kw_only=True, compare=False)
-    _estimator: Any = field(default=None, kw_only=True, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop the records and the fits to them: a pickle travels."""
-        return self.__dict__ | {"_measured": (), "_data": None, "_estimator": None}
+        return self.__dict__ | {"_measured": (), "_data": None}
 
     def choose(
         self,
@@ -578,33 +591,23 @@ class LeakageTradeoff(Report):
         rung of a public ladder in its place.
         """
         self._check_limits(max_loss, max_advantage, group_ratio)
-        kept: list[tuple[float, _Way, float]] = []
-        refused: dict[str, str] = {}
-        nearest: list[tuple[str, float, str]] = []
+        kept: list[tuple[float, float, _Way]] = []
+        refused, nearest = dict[str, str](), dict[str, tuple[float, str]]()
         for way in self._measured:
-            needed = (("max_loss", max_loss, _by_loss), ("max_advantage", max_advantage, None))
-            scale = 0.0
-            for name, limit, rule in needed:
-                if limit is None:
-                    continue
-                own, near, why = (rule or self._by_advantage)(way, limit)
-                scale = max(scale, own)
-                if why:
-                    refused[way.name] = why
-                    nearest.append((name, near, way.name))
-            if way.name in refused:
-                continue
-            scale = scale or way.noise_scale
-            if group_ratio is not None:
-                scale, near = self._by_ratio(way, scale, group_ratio)
-                if not math.isfinite(scale):
-                    refused[way.name] = f"its ratio of groups is {near:.4g} at least"
-                    nearest.append(("group_ratio", near, way.name))
-                    continue
-            kept.append((way.cost * scale**2 + way.bias, way, scale))
+            try:
+                scale = self._needed(way, max_loss, max_advantage, group_ratio)
+            except _RefusedError as error:
+                refused[way.name] = str(error)
+                if error.limit and error.nearest <= nearest.get(error.limit, (math.inf,))[0]:
+                    nearest[error.limit] = error.nearest, way.name
+            else:
+                kept.append((way.cost * scale**2 + way.bias, scale, way))
         if not kept:
-            raise ValueError(_none_left(refused, nearest))
-        _, best, scale = min(kept, key=lambda one: one[0])
+            reasons = "; ".join(f"`{name}`: {why}" for name, why in refused.items())
+            near = [f"{one} above {x:.4g} by `{name}`" for one, (x, name) in nearest.items()]
+            advice = f" The nearest that can be reached: {', '.join(near)}." if near else ""
+            raise ValueError(f"No way keeps these limits ({reasons}).{advice}")
+        _, scale, best = min(kept, key=lambda one: one[0])
         noise = CalibratedNoise(scale)
         return Choice(best.name, noise, _with(best.estimator, noise_scale=noise), refused)
 
@@ -617,61 +620,76 @@ class LeakageTradeoff(Report):
                 "This trade-off was pickled or copied, which drops its fits. Choose from the one "
                 "that `leakage_tradeoff` returned."
             )
-        limits = {
-            "max_loss": (max_loss, 0.0, math.inf),
-            "max_advantage": (max_advantage, 0.0, 1.0),
-            "group_ratio": (group_ratio, 1.0 - 1e-15, math.inf),
-        }
-        for name, (limit, low, high) in limits.items():
-            if limit is not None and not low < limit < high:
-                raise ValueError(f"`{name}` must lie between {low:g} and {high:g}; got {limit!r}.")
         if max_loss is max_advantage is group_ratio is None:
             raise ValueError("Pass `max_loss`, `max_advantage` or `group_ratio`: got no limit.")
+        ranges = ("max_loss", max_loss, 0.0, math.inf), ("max_advantage", max_advantage, 0.0, 1.0)
+        for name, limit, low, high in (*ranges, ("group_ratio", group_ratio, 1.0, math.inf)):
+            if limit is not None and not low < limit < high:
+                raise ValueError(f"`{name}` must lie between {low:g} and {high:g}; got {limit!r}.")
         if group_ratio is not None and not len(self.groups_):
             raise ValueError("`group_ratio` needs `groups`: pass them to `leakage_tradeoff`.")
 
-    def _by_advantage(self, way: _Way, limit: float) -> tuple[float, float, str]:
-        """Least noise scale under which no attacker gains more, from exact distances."""
-        if way.has_floor:
-            why = "what its covariance, which follows the records, adds to a distance is not known"
-            return math.inf, math.nan, why
-        data = self._data
+    def _needed(
+        self,
+        way: _Way,
+        max_loss: float | None,
+        max_advantage: float | None,
+        group_ratio: float | None,
+    ) -> float:
+        """Least noise scale at which a way keeps all limits."""
+        scale = 0.0 if max_loss is None else way.sufficient(max_loss)
+        if max_advantage is not None:
+            # The gain is ``erf(D / sqrt 8)``, and D goes as 1 / sigma.
+            most = math.sqrt(8.0) * float(special.erfinv(max_advantage))
+            scale = max(scale, self._distance(way) / most * _MARGIN)
+        scale = scale or way.noise_scale
+        return scale if group_ratio is None else self._even(way, scale, group_ratio)
+
+    def _distance(self, way: _Way) -> float:
+        """Largest distance between two values of a raw column of anybody, at unit noise."""
+        data, state = self._data, way.state
         assert data is not None
-        options = {"records": slice(None), "persons": data.persons}
-        found = leakage_report(way.fitted, data.table, data.y, **options).features
-        told = found[found["n_values"] != 1.0]
-        exact = told["exact"].astype(bool) & (told["n_known"] == len(way.batch))
-        if not exact.all():
-            names = ", ".join(map(str, told.index[~exact]))
-            return math.inf, math.nan, f"not all distances are known exactly (columns {names})"
-        distance = float(told["distance"].max()) * way.state.noise_scale
-        scale = distance / (math.sqrt(8.0) * float(special.erfinv(limit))) * _MARGIN
-        return scale, limit, "" if math.isfinite(scale) else "some values are told for sure"
+        if way.has_floor:
+            raise _RefusedError("distances under a covariance that follows the records are unknown")
+        if state.balanced is not None and state.private_target:
+            raise _RefusedError("distances of a target under a reweighting are not known exactly")
+        if way.fitted is way.model:
+            found = way.model.leakage_report(exact=True).features
+        else:
+            report = leakage_report(
+                way.fitted, data.table, data.y, records=slice(None), persons=data.persons
+            )
+            found = report.features
+        found = found[found["n_values"] != 1.0]
+        unsure = found[~(found["exact"].astype(bool) & (found["n_known"] == len(way.batch)))]
+        if len(unsure):
+            names = ", ".join(map(str, unsure.index))
+            raise _RefusedError(f"distances between values of {names} are not known exactly")
+        distance = float(found["distance"].max()) * state.noise_scale
+        if not math.isfinite(distance):
+            raise _RefusedError("some values are told apart for sure, whatever the noise")
+        return distance
 
-    def _by_ratio(self, way: _Way, scale: float, limit: float) -> tuple[float, float]:
-        """Least noise scale from one on that keeps a ratio of groups, and the nearest ratio."""
+    def _even(self, way: _Way, scale: float, limit: float) -> float:
+        """Least noise scale from one on at which groups have such a ratio."""
         assert self._data is not None
-        assert self._data.groups is not None
-        groups = self._data.groups
-
-        def ratio(scale: float) -> float:
-            return _ratio(way.losses(scale), groups)
-
-        tried = {scale: ratio(scale)}
-        if tried[scale] <= limit * _MARGIN or not way.has_floor:
-            return (scale if tried[scale] <= limit * _MARGIN else math.inf), tried[scale]
-        low = high = scale
-        for _ in range(_DOUBLINGS):
-            low, high = high, 2.0 * high
-            tried[high] = ratio(high)
-            if tried[high] <= limit:
+        groups, tried = self._data.groups, dict[float, float]()
+        assert groups is not None
+        # Where the covariance is fixed, losses of all fall alike.
+        for k in range(_DOUBLINGS if way.has_floor else 1):
+            high = scale * 2.0**k
+            tried[high] = _ratio(way.losses(high), groups)
+            if tried[high] <= limit * _MARGIN:
                 break
         else:
-            return math.inf, min(tried.values())
-        for _ in range(_HALVINGS):
+            near = min(tried.values())
+            raise _RefusedError(f"its ratio of groups is {near:.4g} or more", "group_ratio", near)
+        low = high / 2.0 if high > scale else high
+        for _ in range(_HALVINGS if high > scale else 0):
             middle = math.sqrt(low * high)
-            low, high = (low, middle) if ratio(middle) <= limit else (middle, high)
-        return high, limit
+            kept = _ratio(way.losses(middle), groups) <= limit * _MARGIN
+            low, high = (low, middle) if kept else (middle, high)
+        return high
 
     def pareto(self) -> pd.DataFrame:
         """Return the ways than which none has both a better test score and a smaller largest loss.
@@ -709,8 +727,7 @@ class LeakageTradeoff(Report):
             Infinite and undefined numbers are None, so that it is valid JSON.
         """
         names = ("estimator", "ways_", "groups_", "curves_", "notes", "settings")
-        groups = self.groups_.reset_index()
-        return entries(self, "leakage_tradeoff", names, groups_=groups)
+        return entries(self, "leakage_tradeoff", names, groups_=self.groups_.reset_index())
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -723,52 +740,22 @@ class LeakageTradeoff(Report):
     def _document(self, *, figures: bool) -> Document:
         said = dict(terms("tradeoff_captions", self.settings))
         answer, *rest = self.findings
-        ways = explained("ways", columns_of(self.ways_, said["ways table"]), said["ways"])
-        revealed = columns_of(self.ways_, said["revealed table"])
-        groups = self.groups_.reset_index()
-        sections = [Section("Ways at equal cost", ways)]
-        if len(groups):
-            columns = columns_of(groups, said["groups table"])
+        columns = columns_of(self.ways_, said["ways table"])
+        sections = [Section("Ways at equal cost", explained("ways", columns, said["ways"]))]
+        if len(self.groups_):
+            columns = columns_of(self.groups_.reset_index(), said["groups table"])
             sections.append(Section("Groups", explained("groups", columns, said["groups"])))
         if figures:
             display = TradeoffDisplay(self.curves_, self.ways_, self.groups_)
             svg = inline_svg(display, "Test score against largest loss", answer)
             sections.append(Section("Score and leakage", (Figure(svg, said["figure"]),)))
-        blocks = explained("revealed", revealed, said["revealed"])
-        assumed = sentences("tradeoff_assumptions", self.settings)
+        assumed = Bullets(sentences("tradeoff_assumptions", self.settings))
         return Document(
             "Leakage trade-off",
             self.estimator,
             sentences("tradeoff_made", self.settings)[0],
             answer,
             (),
-            (
-                *sections,
-                Section("What the choice reveals", blocks),
-                Section("Assumptions", (Bullets(assumed),), folded=True),
-            ),
+            (*sections, Section("Assumptions", (assumed,), folded=True)),
             rest=" ".join(rest),
         )
-
-
-def _by_loss(way: _Way, limit: float) -> tuple[float, float, str]:
-    """Least noise scale that keeps a limit on losses, the nearest limit, and why there is none."""
-    scale, least = way.sufficient(limit), 0.0
-    if math.isfinite(scale):
-        return scale, limit, ""
-    least = float(way.floors().max())
-    return scale, least, f"its covariance alone tells of somebody: a loss above {least:.4g}"
-
-
-def _none_left(refused: dict[str, str], nearest: list[tuple[str, float, str]]) -> str:
-    """Say why no way keeps the limits, and the nearest that one reaches."""
-    reasons = "; ".join(f"`{name}`: {why}" for name, why in refused.items())
-    near = {}
-    for limit, value, name in sorted(nearest, key=lambda one: -one[1]):
-        if math.isfinite(value):
-            near[limit] = f"{limit} above {value:.4g} by `{name}`"
-    advice = f" The nearest that can be reached: {', '.join(near.values())}." if near else ""
-    return f"No way keeps these limits ({reasons}).{advice}"
-
-
-Rule = Callable[[_Way, float], tuple[float, float, str]]
