@@ -210,7 +210,11 @@ class _Data:
             for place in np.ndindex(scored.shape):
                 released = w + _STRENGTHS[place[0]] * way.noise_scale * moves[place[1]]
                 twin.coef_, twin.intercept_ = model._shaped(released, size)
-                scored[place] = twin.score(X, self.y[test])
+                try:
+                    with np.errstate(over="ignore"):
+                        scored[place] = twin.score(X, self.y[test])
+                except ValueError:  # of counts that are predicted as zero, or infinite
+                    scored[place] = -math.inf
             found.append(scored)
         return np.concatenate(found, axis=1), failed
 
@@ -356,7 +360,7 @@ def _row(way: _Way, losses: FloatArray, groups: Array | None) -> dict[str, Any]:
         "largest_loss": float(losses.max()),
         "quantile_loss": float(np.quantile(losses, _QUANTILE)),
         "mean_loss": mean,
-        "spread": float(losses.std()) / mean if mean > 0.0 else math.nan,
+        "spread": float(losses.std()) / mean if 0.0 < mean < math.inf else math.nan,
         "floor": way.floor(),
         **({} if groups is None else {"group_ratio": _ratio(losses, groups)}),
     }
@@ -364,8 +368,10 @@ def _row(way: _Way, losses: FloatArray, groups: Array | None) -> dict[str, Any]:
 
 def _score(scores: FloatArray, plain: FloatArray) -> dict[str, float]:
     """Scores of releases and of plain ones under the same draws, (n,) each, in short."""
-    low, high = np.quantile(scores, [0.5 - 0.5 * _LEVEL, 0.5 + 0.5 * _LEVEL]).tolist()
-    mean, change = float(scores.mean()), float((scores - plain).mean())
+    ends = [0.5 - 0.5 * _LEVEL, 0.5 + 0.5 * _LEVEL]
+    low, high = np.quantile(scores, ends, method="inverted_cdf").tolist()
+    with np.errstate(invalid="ignore"):
+        mean, change = float(scores.mean()), float((scores - plain).mean())
     names = ("test_score", "test_score_low", "test_score_high", "score_change")
     return dict(zip(names, (mean, low, high, change), strict=True))
 
@@ -460,10 +466,10 @@ def leakage_tradeoff(
     >>> ways = ["total", "minimax"]
     >>> found = leakage_tradeoff(model, scale(X), scale(y), groups=X[:, 1] > 0, candidates=ways)
     >>> found.ways_["largest_loss"].round(1).to_dict()
-    {'none': 4.9, 'total': 1.9, 'minimax': 1.1}
+    {'none': 4.9, 'total': 1.9, 'minimax': 0.5}
     >>> choice = found.choose(max_loss=1.0)
     >>> choice.way, round(choice.noise_scale, 3)
-    ('minimax', 0.087)
+    ('minimax', 0.081)
     """
     _, model = _last(estimator)
     scale = model.noise_scale
@@ -495,16 +501,16 @@ def leakage_tradeoff(
         if data.groups is not None:
             by_group[way.name] = _by_group(losses, data.groups)
     columns = ["n_people", "mean_loss", "root_mean_square", "largest_loss"]
-    return LeakageTradeoff(
+    result = LeakageTradeoff(
         type(model).__name__,
         pd.DataFrame.from_dict(rows, orient="index").rename_axis("way"),
         pd.concat(by_group, names=["way"]) if by_group else pd.DataFrame(columns=columns),
         pd.DataFrame(curves, columns=["way", "noise_scale", "largest_loss", "test_score"]),
         tuple(notes),
         {"n_people": len(ways[0].batch), "n_folds": len(data.folds), "n_releases": _RELEASES},
-        _measured=ways,
-        _data=data,
     )
+    vars(result).update(_measured=ways, _data=data)
+    return result
 
 
 @dataclass(frozen=True, repr=False)
@@ -537,6 +543,17 @@ class LeakageTradeoff(Report):
         Ways that were left out and why, and what is not reliable.
     settings : dict
         ``n_people``, ``n_folds`` and ``n_releases`` of each fold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skleak.linear_model import PrivateLinearRegression
+    >>> from skleak.inspection import leakage_tradeoff
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = PrivateLinearRegression(1.0, random_state=0)
+    >>> found = leakage_tradeoff(model, X, y, candidates=["curvature"])
+    >>> found.pareto().index.tolist()
+    ['curvature']
     """
 
     estimator: str
@@ -545,8 +562,8 @@ class LeakageTradeoff(Report):
     curves_: pd.DataFrame
     notes: tuple[str, ...]
     settings: dict[str, Any]
-    _measured: tuple[_Way, ...] = field(default=(), kw_only=True, compare=False)
-    _data: _Data | None = field(default=None, kw_only=True, compare=False)
+    _measured: tuple[_Way, ...] = field(default=(), init=False, compare=False)
+    _data: _Data | None = field(default=None, init=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop the records and the fits to them: a pickle travels."""
@@ -567,8 +584,8 @@ class LeakageTradeoff(Report):
         max_advantage : float, default=None
             Largest gain of any attacker over guessing between two values of any raw column of
             anybody, ``2 Phi(D / 2) - 1`` in (0, 1), with D the exact distance of
-            `skleak.inspection.leakage_report`, which takes its time. Not known of shapes that
-            follow the records.
+            `skleak.inspection.leakage_report`, with the transformers held fixed. Not known of
+            shapes that follow the records, nor of a private target under a reweighting.
         group_ratio : float, default=None
             Largest mean loss of a group over the smallest, at least 1.
 

@@ -1,5 +1,6 @@
 """Ways of training at equal cost, against fits at the stated noise and sums by hand."""
 
+import dataclasses
 import pickle
 import re
 import warnings
@@ -15,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import UnevenLeakageWarning
 from skleak.influence.noise import noise_root
-from skleak.inspection import LeakageTradeoff, leakage_report, leakage_tradeoff
+from skleak.inspection import leakage_report, leakage_tradeoff
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -165,13 +166,8 @@ def test_what_a_shape_tells_by_itself_is_a_floor(linear):
     choice = found.choose(max_loss=0.5 * floor)
     assert choice.way == "none"
     assert "covariance alone" in choice.refused["minimax"]
-    alone = LeakageTradeoff(
-        *(getattr(found, name) for name in ("estimator", "ways_", "groups_", "curves_")),
-        (),
-        {},
-        _measured=found._measured[1:],
-        _data=found._data,
-    )
+    alone = dataclasses.replace(found)
+    vars(alone).update(_measured=found._measured[1:], _data=found._data)
     with pytest.raises(ValueError, match=re.escape(f"max_loss above {floor:.4g} by `minimax`")):
         alone.choose(max_loss=0.5 * floor)
 
