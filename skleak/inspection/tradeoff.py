@@ -11,7 +11,7 @@ is fitted once.
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -50,16 +50,18 @@ from skleak.utils._records import (
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 PLAIN = "none"
-_SHAPES: dict[str, dict[str, str]] = {
-    "irfil": {"reweighting": "irfil"},
-    "total": {"reweighting": "total"},
-    "curvature": {"noise_covariance": "curvature"},
-    "minimax": {"noise_covariance": "minimax"},
+# Reweighting, and shape of the noise.
+_WAYS = {
+    PLAIN: (None, "isotropic"),
+    "irfil": ("irfil", "isotropic"),
+    "total": ("total", "isotropic"),
+    "curvature": (None, "curvature"),
+    "minimax": (None, "minimax"),
 }
 # Releases that are scored on each fold, at multiples of the noise scale of equal cost.
 _RELEASES, _STRENGTHS = 20, (0.25, 0.5, 1.0, 2.0, 4.0)
-# Share of people whose loss the quantile of the table is not below, and of releases of an interval.
-_QUANTILE, _LEVEL = 0.95, 0.95
+# Share of people whose loss the quantile of the table is not below; ends of 95 % of releases.
+_QUANTILE, _ENDS = 0.95, (0.025, 0.975)
 # Doublings of the noise, and halvings of the last one, in the search for a ratio of groups.
 _DOUBLINGS, _HALVINGS = 12, 14
 # Limits are kept from the private side, by this margin.
@@ -90,17 +92,11 @@ class _Way:
     name: str
     estimator: Any  # as that of the user, but for the way; not fitted
     fitted: Any
-    model: Any
+    state: FitState  # what its model keeps of the fit
     cost: float  # mean rise of the plain objective by noise of scale 1
     bias: float  # rise of it by the minimizer alone
     noise_scale: float  # at equal cost
     batch: RecordBatch
-
-    @property
-    def state(self) -> FitState:
-        """Return what the model keeps of its fit."""
-        state: FitState = self.model._confidential_state()
-        return state
 
     @property
     def has_floor(self) -> bool:
@@ -249,6 +245,11 @@ def _with(estimator: Any, **parameters: Any) -> Any:
     return clone(estimator).set_params(**{f"{prefix}{k}": v for k, v in parameters.items()})
 
 
+def _way(estimator: Any, name: str) -> Any:
+    reweighting, shape = _WAYS[name]
+    return _with(estimator, reweighting=reweighting, noise_covariance=shape)
+
+
 def _candidates(estimator: Any, candidates: Any) -> dict[str, Any]:
     """Return the ways by name, each an unfitted estimator."""
     if isinstance(candidates, Mapping):
@@ -258,20 +259,13 @@ def _candidates(estimator: Any, candidates: Any) -> dict[str, Any]:
                 f"isotropic noise and is always there; got {list(candidates)!r}."
             )
         return dict(candidates)
-    default = isinstance(candidates, str) and candidates == "default"
-    names = list(_SHAPES) if default else candidates
-    known = isinstance(names, Sequence) and not isinstance(names, str)
-    if not known or not all(name == PLAIN or name in _SHAPES for name in names):
+    names = tuple(_WAYS) if isinstance(candidates, str) and candidates == "default" else candidates
+    if not isinstance(names, list | tuple) or any(name not in _WAYS for name in names):
         raise ValueError(
-            f"`candidates` must be 'default', a list of some of {[PLAIN, *_SHAPES]!r}, or a "
-            f"dictionary of estimators by name; got {candidates!r}."
+            f"`candidates` must be 'default', a list of some of {list(_WAYS)!r}, or a dictionary "
+            f"of estimators by name; got {candidates!r}."
         )
-    plain = {"noise_covariance": "isotropic", "reweighting": None}
-    return {
-        name: _with(estimator, **plain | _SHAPES[name])
-        for name in dict.fromkeys(names)
-        if name != PLAIN
-    }
+    return {name: _way(estimator, name) for name in names if name != PLAIN}
 
 
 def _noise_cost(plain: FitState, state: FitState) -> float:
@@ -293,8 +287,7 @@ def _measured(
 ) -> _Way:
     """Fit a way once, and match its noise to the cost of the plain one."""
     fitted = data.fit(_with(estimator, noise_scale=noise_scale))
-    model = flat_steps(fitted)[-1][1]
-    state: FitState = model._confidential_state()
+    state: FitState = flat_steps(fitted)[-1][1]._confidential_state()
     if not state.converged:
         raise ValueError(f"{state.failure}: what it leaks is not known. {state.remedy}")
     own = state if plain is None else plain.state
@@ -315,17 +308,15 @@ def _measured(
     persons = state.persons
     batch = state.training if persons is None else state.by_person(persons)
     estimator = _with(estimator, noise_scale=noise_scale)
-    return _Way(name, estimator, fitted, model, cost, max(bias, 0.0), noise_scale, batch)
+    return _Way(name, estimator, fitted, state, cost, max(bias, 0.0), noise_scale, batch)
 
 
 def _ways(data: _Data, estimator: Any, candidates: Any, noise_scale: float) -> Iterator[_Way | str]:
     """Yield the plain way, then all others that apply, and why the rest does not."""
-    default = isinstance(candidates, str)
     chosen = _candidates(estimator, candidates)
     for one in chosen.values():
         _last(one)
-    even = _with(estimator, noise_covariance="isotropic", reweighting=None)
-    plain = _measured(data, PLAIN, even, noise_scale, None)
+    plain = _measured(data, PLAIN, _way(estimator, PLAIN), noise_scale, None)
     yield plain
     for name, one in chosen.items():
         try:
@@ -334,7 +325,7 @@ def _ways(data: _Data, estimator: Any, candidates: Any, noise_scale: float) -> I
                 warnings.simplefilter("ignore", ConvergenceWarning)  # stated as doubts
                 doubts = leakage_model(way.state).doubts
         except ValueError as error:
-            if not default:
+            if not isinstance(candidates, str):
                 raise
             yield f"`{name}` is left out. {error}"
             continue
@@ -368,8 +359,7 @@ def _row(way: _Way, losses: FloatArray, groups: Array | None) -> dict[str, Any]:
 
 def _score(scores: FloatArray, plain: FloatArray) -> dict[str, float]:
     """Scores of releases and of plain ones under the same draws, (n,) each, in short."""
-    ends = [0.5 - 0.5 * _LEVEL, 0.5 + 0.5 * _LEVEL]
-    low, high = np.quantile(scores, ends, method="inverted_cdf").tolist()
+    low, high = np.quantile(scores, _ENDS, method="inverted_cdf").tolist()
     with np.errstate(invalid="ignore"):
         mean, change = float(scores.mean()), float((scores - plain).mean())
     names = ("test_score", "test_score_low", "test_score_high", "score_change")
@@ -670,14 +660,12 @@ class LeakageTradeoff(Report):
             raise _RefusedError("distances under a covariance that follows the records are unknown")
         if state.balanced is not None and state.private_target:
             raise _RefusedError("distances of a target under a reweighting are not known exactly")
-        if way.fitted is way.model:
-            found = way.model.leakage_report(exact=True).features
+        if isinstance(way.fitted, Pipeline):
+            records = data.table, data.y
+            report = leakage_report(way.fitted, *records, records=slice(None), persons=data.persons)
         else:
-            report = leakage_report(
-                way.fitted, data.table, data.y, records=slice(None), persons=data.persons
-            )
-            found = report.features
-        found = found[found["n_values"] != 1.0]
+            report = way.fitted.leakage_report(exact=True)
+        found = report.features[report.features["n_values"] != 1.0]
         unsure = found[~(found["exact"].astype(bool) & (found["n_known"] == len(way.batch)))]
         if len(unsure):
             names = ", ".join(map(str, unsure.index))
