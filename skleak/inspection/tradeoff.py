@@ -393,7 +393,8 @@ def leakage_tradeoff(
 
     with H the Hessian of that objective at its minimizer, for reweightings as well: exact for the
     squared loss, of second order for others. What a minimizer that is not the plain one raises it
-    by, ``bias``, comes on top.
+    by, ``bias``, comes on top, and may be many times the cost of the noise under a reweighting:
+    `choose` counts both.
 
     Parameters
     ----------
@@ -746,7 +747,9 @@ class LeakageTradeoff(Report):
         said = dict(terms("tradeoff_captions", self.settings))
         answer, *rest = self.findings
         columns = columns_of(self.ways_, said["ways table"])
-        sections = [Section("Ways at equal cost", explained("ways", columns, said["ways"]))]
+        sections = [
+            Section("Ways with noise of equal cost", explained("ways", columns, said["ways"]))
+        ]
         if len(self.groups_):
             columns = columns_of(self.groups_.reset_index(), said["groups table"])
             sections.append(Section("Groups", explained("groups", columns, said["groups"])))
