@@ -353,6 +353,7 @@ def test_sparse_records_and_generators():
     assert far.ways_.loc["none", "test_score"] == -np.inf
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_order_of_ways_at_equal_cost_on_warfarin(iwpc):
     X, y = iwpc
