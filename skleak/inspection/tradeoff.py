@@ -129,10 +129,10 @@ class _Way:
     def publishes(self) -> str:
         """What may be published of the way itself."""
         if self.has_floor:
-            return "shape of the noise: a function of the records, counted in the losses"
+            return "shape: counted in the losses"
         if self.state.balanced is not None:
-            return "weights: a function of the records, counted in the losses"
-        return "nothing is revealed by the choice"
+            return "weights: counted in the losses"
+        return "nothing"
 
 
 @dataclass(frozen=True)
@@ -738,7 +738,9 @@ class LeakageTradeoff(Report):
     @property
     def findings(self) -> tuple[str, ...]:
         """What the numbers say, in plain words; the first is the answer."""
-        best = self.ways_["largest_loss"].idxmin()
+        # Of ways that cost more beside their noise than by it the cost is not equal.
+        equal = self.ways_[self.ways_["bias"] <= self.ways_["cost"]]
+        best = equal["largest_loss"].idxmin()
         told = {"best": best, "own": self.ways_.loc[best], "plain": self.ways_.loc[PLAIN]}
         given = {"notes": self.notes, "grouped": len(self.groups_) > 0, "ways": self.ways_}
         return sentences("tradeoff_lead", self.settings | told | given)
