@@ -274,7 +274,7 @@ def taken_apart(pipeline: Any) -> tuple[Pipeline | None, str, Any, tuple[Any, ..
         why = "A released model knows nothing of its training: pass what was fitted"
     elif any(hasattr(model, name) for name in ("estimators_", "calibrated_classifiers_")):
         why = (
-            "It holds several models, and what these reveal together is not what one does: fit one "
+            "It holds members, and what these reveal together is not what one does: fit one "
             "private estimator in its place, or attack the whole by MembershipAuditor"
         )
     elif isinstance(model, BaseSearchCV):
@@ -576,6 +576,7 @@ def group_labels(
 
 
 def label_parts(label: Any) -> tuple[Any, ...]:
+    """Return the labels that a label of several columns is made of."""
     return label if isinstance(label, tuple) else (label,)
 
 

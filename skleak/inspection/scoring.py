@@ -289,11 +289,10 @@ class LeakageScorer(BaseEstimator):
         if self.groups is None:
             return -float(_function(self.statistic, "statistic")(loss[trained]))
         labels = training_groups(estimator, self.groups, trained, index, X)
-        places = labels.groupby(labels).indices.values()
-        means = np.array([loss[trained][own].mean() for own in places])
+        means = [loss[trained][own].mean() for own in labels.groupby(labels).indices.values()]
         if self.statistic == "group_max":
-            return -float(means.max())
-        return _quotient(float(means.min()), float(means.max()))
+            return -float(np.max(means))
+        return _quotient(float(np.min(means)), float(np.max(means)))
 
 
 Method = Literal["between_groups", "to_overall"]
@@ -650,7 +649,7 @@ class LeakageFrame:
                 own = self._values[name][places]
                 made = function(own)
                 if np.ndim(made) or np.isnan(made):
-                    raise ValueError(f"{key!r} must be a number for each group; got {made!r}.")
+                    raise ValueError(f"{key!r} must be one number; got {np.shape(made) or 'NaN'}.")
                 row[key] = float(made)
                 if is_mean:
                     unit = (0.0, 1.0) if name in self._bounded else None

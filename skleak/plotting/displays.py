@@ -155,8 +155,10 @@ def group_axes(ax: Any, table: pd.DataFrame, overall: FloatArray, name: str) -> 
     ax.plot(values, places, "o", color=palette.DEEP_BLUE, label="group")
     ax.plot(overall, places, "|", color=palette.INK, ms=14, label="all")
     named = zip(flat_labels(table.index.to_numpy()), table["n_records"], strict=True)
-    ax.set_yticks(places, [f"{shorten(str(label), _NAME_WIDTH)} ({n})" for label, n in named])
-    ax.set(xlabel=name.replace("_", " "), ylim=(len(table) - 0.5, -0.5))
+    texts = [f"{shorten(str(label), _NAME_WIDTH)} ({n})" for label, n in named]
+    ax.set_yticks(places, texts, parse_math=False)
+    ax.set_ylim(len(table) - 0.5, -0.5)
+    ax.set_xlabel(name.replace("_", " "), parse_math=False)
     legend_of_names(ax)
     tidy_axes(ax)
     return ax

@@ -480,5 +480,5 @@ def test_statistics_that_are_none_are_told():
         with pytest.raises(ValueError, match="each of a name of its own"):
             LeakageFrame({"loss": [1.0, 2.0]}, ["a", "b"], statistics=wrong)
     for wrong in (np.sort, lambda losses: np.nan):
-        with pytest.raises(ValueError, match="'loss' must be a number for each group"):
+        with pytest.raises(ValueError, match="'loss' must be one number; got"):
             LeakageFrame({"loss": [1.0, 2.0]}, ["a", "b"], statistics=wrong)

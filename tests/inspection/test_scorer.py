@@ -447,7 +447,7 @@ def test_several_models_are_refused(patients):
             lambda one=ensemble: leakage_report(one, X, y),
         )
         for ask in asks:
-            with pytest.raises(TypeError, match=f"got {name}. It holds several.*fit one private"):
+            with pytest.raises(TypeError, match=f"got {name}. It holds members.*fit one private"):
                 ask()
     with pytest.raises(TypeError, match=r"got GridSearchCV\. It holds no fitted model: fit it"):
         make_leakage_scorer()(GridSearchCV(linear, {"alpha": [0.1]}, refit=False).fit(X, y))
