@@ -29,7 +29,7 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.noise import noise_root
 from skleak.influence.state import FitState, RecordBatch
 from skleak.inspection._leakage import leakage_report
-from skleak.inspection._pipeline import flat_steps, taken_apart
+from skleak.inspection._pipeline import taken_apart
 from skleak.plotting.displays import TradeoffDisplay, inline_svg
 from skleak.report.document import Bullets, Document, Figure, Section, sentences, terms
 from skleak.report.reports import Report, entries
@@ -191,7 +191,7 @@ class _Data:
         """
         found, failed = [], 0
         for k, (train, test) in enumerate(self.folds):
-            preprocessing, _, model = taken_apart(self.fit(way.estimator, train))
+            preprocessing, _, model, _ = taken_apart(self.fit(way.estimator, train))
             X = take_rows(self.table, test)
             X = X if preprocessing is None else preprocessing.transform(X)
             state = model._confidential_state()
@@ -225,9 +225,9 @@ def _labels(labels: Any, table: Any, name: str) -> Array:
 
 def _last(estimator: Any) -> tuple[str, Any]:
     """Return the private model at the end of a pipeline, and the prefix of its parameters."""
-    prefix, model = "", flat_steps(estimator)[-1][1]
-    while isinstance(estimator, Pipeline):
-        name, estimator = estimator.steps[-1]
+    prefix, model = "", estimator
+    while isinstance(model, Pipeline):
+        name, model = model.steps[-1]
         prefix += f"{name}__"
     names = model.get_params(deep=False) if hasattr(model, "get_params") else {}
     if not (hasattr(model, "_confidential_state") and "noise_covariance" in names):
@@ -287,7 +287,7 @@ def _measured(
 ) -> _Way:
     """Fit a way once, and match its noise to the cost of the plain one."""
     fitted = data.fit(_with(estimator, noise_scale=noise_scale))
-    state: FitState = flat_steps(fitted)[-1][1]._confidential_state()
+    state: FitState = _last(fitted)[1]._confidential_state()
     if not state.converged:
         raise ValueError(f"{state.failure}: what it leaks is not known. {state.remedy}")
     own = state if plain is None else plain.state

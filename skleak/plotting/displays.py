@@ -18,6 +18,7 @@ import pandas as pd
 
 import skleak.plotting.labels as palette
 from skleak.plotting.labels import INK, ON_DARK, attack_label, number, shorten
+from skleak.utils._records import flat_labels
 from skleak.utils._summaries import counted_quantiles
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -177,6 +178,29 @@ class TradeoffDisplay(Display):
 
 
 _WAYS = (palette.INK, palette.ORANGE, palette.PURPLE, palette.BLUE, palette.GREEN, *palette.SPARE)
+
+
+def group_axes(ax: Any, table: pd.DataFrame, overall: FloatArray, name: str) -> Any:
+    """Draw a column of a table by group with its ends, where it has any, and all as ticks.
+
+    Shapes: ``table`` (n_groups, ...), with ``n_records``; ``overall`` (n_groups,).
+    """
+    ax = new_axes(ax, (7.0, 1.2 + 0.35 * len(table)))
+    places, values = np.arange(len(table)), table[name].to_numpy(dtype=float)
+    if f"{name}_low" in table:
+        ends = table[[f"{name}_low", f"{name}_high"]].to_numpy(dtype=float).T
+        known = np.isfinite(ends).all(axis=0)  # of one record nothing is known
+        ax.hlines(places[known], *ends[:, known], color=palette.GRAY)
+    ax.plot(values, places, "o", color=palette.DEEP_BLUE, label="group")
+    ax.plot(overall, places, "|", color=palette.INK, ms=14, label="all")
+    named = zip(flat_labels(table.index.to_numpy()), table["n_records"], strict=True)
+    texts = [f"{shorten(str(label), _NAME_WIDTH)} ({n})" for label, n in named]
+    ax.set_yticks(places, texts, parse_math=False)
+    ax.set_ylim(len(table) - 0.5, -0.5)
+    ax.set_xlabel(name.replace("_", " "), parse_math=False)
+    legend_of_names(ax)
+    tidy_axes(ax)
+    return ax
 
 
 class Mark(NamedTuple):
