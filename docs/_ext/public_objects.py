@@ -14,7 +14,10 @@ INTERNAL = {"_release", "adversary", "cli", "losses", "solvers", "utils"}
 RETURNED = {
     "skleak.accounting": ["skleak.accounting.ledger._ledger.LeakageTotal"],
     "skleak.influence": ["skleak.influence.noise._minimax_shape.MinimaxShape"],
-    "skleak.inspection": ["skleak.inspection.scoring.LeakageScorer"],
+    "skleak.inspection": [
+        "skleak.inspection.scoring.LeakageScorer",
+        "skleak.inspection.tradeoff.Choice",
+    ],
     "skleak.mechanisms": [
         "skleak.mechanisms.goals.MeasuredFit",
         "skleak.mechanisms.goals.PublicProblem",

@@ -1,22 +1,26 @@
 """The document of a release."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.validation import check_is_fitted
 
 import skleak.preprocessing as preprocessing
 from skleak._released import ReleasedModel
 from skleak.utils._files import read_document
 from skleak.utils._sklearn_compat import (
     COLUMN_TRANSFORMER_SCHEMA,
+    BaseSearchCV,
     copy_attributes,
     input_positions,
     output_container,
+    unwrapped,
 )
 
 Leaf = Callable[[str, Any], Any]
@@ -40,6 +44,10 @@ def children(node: Any) -> list[tuple[str, Any]]:
         return list(node.transformer_list)
     if type(node) is TransformedTargetRegressor:
         return [("transformer", node.transformer_), ("regressor", node.regressor_)]
+    if type(node) is FrozenEstimator:
+        return [("estimator", node.estimator)]
+    if isinstance(node, BaseSearchCV) and hasattr(node, "best_estimator_"):
+        return [("best_estimator_", node.best_estimator_)]
     return []
 
 
@@ -50,31 +58,49 @@ def walk(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from walk(child, f"{path}__{name}" if path else name)
 
 
+def chain(node: Any) -> tuple[list[tuple[str, Any]], list[Any]]:
+    """Return the steps that records take, the model behind all wrappers last, and their targets'.
+
+    It looks into pipelines, searches, frozen estimators and regressors of transformed targets.
+    """
+    steps: list[tuple[str, Any]] = [("model", node)]
+    targets = []
+    while True:
+        name, last = steps.pop()
+        last = unwrapped(last)
+        if isinstance(last, Pipeline):
+            steps += last.steps
+        elif isinstance(last, TransformedTargetRegressor):
+            check_is_fitted(last)
+            targets.append(last.transformer_)
+            steps.append((name, last.regressor_))
+        else:
+            return [*(pair for pair in steps if not is_skipped(pair[1])), (name, last)], targets
+
+
 def final_estimator(node: Any) -> Any:
     """Return the estimator that predicts."""
-    steps = children(node)
-    if not steps or type(node) in (ColumnTransformer, FeatureUnion):
-        return node
-    return final_estimator(steps[-1][1])
+    return chain(node)[0][-1][1]
 
 
-def received(node: Any, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
+def received(node: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Return records and targets as they come to the model at the end of a composition.
 
     Shapes: ``X`` (n, n_columns); ``y`` (n,) or None.
     """
-    if node is model:
-        return X, y
-    if type(node) is TransformedTargetRegressor:
-        if y is not None:
-            targets = np.asarray(y)
-            made = node.transformer_.transform(targets.reshape(len(targets), -1))
-            y = made[:, 0] if made.ndim == 2 and made.shape[1] == 1 else made
-        return received(node.regressor_, model, X, y)
-    steps = [step for _, step in node.steps]
-    for step in steps[:-1]:
-        X = X if is_skipped(step) else step.transform(X)
-    return received(steps[-1], model, X, y)
+    steps, targets = chain(node)
+    for _, step in steps[:-1]:
+        X = step.transform(X)
+    return X, None if y is None else received_targets(targets, y)
+
+
+def received_targets(transformers: Iterable[Any], y: Any) -> Any:
+    """Return targets as they come out of their transformers, (n,)."""
+    for transformer in transformers:
+        targets = np.asarray(y)
+        made = transformer.transform(targets.reshape(len(targets), -1))
+        y = made[:, 0] if made.ndim == 2 and made.shape[1] == 1 else made
+    return y
 
 
 def rebuilt(node: Any, leaf: Leaf, path: str = "") -> Any:
@@ -88,6 +114,8 @@ def rebuilt(node: Any, leaf: Leaf, path: str = "") -> Any:
     ]
     if not steps:
         return leaf(path, node)
+    if type(node) is FrozenEstimator or isinstance(node, BaseSearchCV):
+        return steps[0][1]
     if type(node) is ColumnTransformer:
         made = _column_transformer(node, dict(steps))
     elif type(node) is FeatureUnion:

@@ -17,6 +17,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import Pipeline
@@ -54,7 +55,7 @@ from skleak.preprocessing import (
 from skleak.utils._blocks import is_large, is_large_source
 from skleak.utils._confidential import global_names
 from skleak.utils._files import read_document, write_document
-from skleak.utils._sklearn_compat import output_container, with_columns_of
+from skleak.utils._sklearn_compat import BaseSearchCV, output_container, with_columns_of
 from skleak.utils.sources import Table
 
 
@@ -206,6 +207,8 @@ def what_was_learned(step: Any) -> str | None:
         return (
             f"the columns of {chosen} are chosen by a function of the records" if chosen else None
         )
+    if isinstance(step, BaseSearchCV):
+        return "its parameters are chosen by scores of the records"
     if children(step):
         return None
     if type(step) in (OneHotEncoder, OrdinalEncoder):
@@ -380,8 +383,9 @@ def release(
     Parameters
     ----------
     pipeline : estimator
-        A fitted private estimator, or a fitted Pipeline or TransformedTargetRegressor that ends in
-        one.
+        A fitted private estimator, or a fitted Pipeline, TransformedTargetRegressor,
+        FrozenEstimator or search that ends in one. What a search has chosen it has learned from the
+        records: it takes ``allow_fitted=True``.
     X : array-like, sparse matrix, DataFrame or table of shape (n_samples, n_columns), default=None
         The raw training records, of any kind that ``fit`` takes, in their order. Steps may have
         been changed or fitted again since: they are run, and what they make of these records is
@@ -443,13 +447,18 @@ def release(
     >>> released.predict(X).shape
     (442,)
     """
+    while type(pipeline) is FrozenEstimator:
+        pipeline = pipeline.estimator
     model = final_estimator(pipeline)
-    if not (isinstance(model, ReleasedModel) or hasattr(model, "release")):
+    every = list(walk(pipeline))
+    is_known = any(step is model for _, step in every)
+    if not (is_known and (isinstance(model, ReleasedModel) or hasattr(model, "release"))):
+        last = model if is_known else every[-1][1]
         raise TypeError(
-            f"`pipeline` must be a private estimator, or end in one; got {type(model).__name__} at "
+            f"`pipeline` must be a private estimator, or end in one; got {type(last).__name__} at "
             "its end. Estimators of skleak.linear_model can be released."
         )
-    steps = [(path, step) for path, step in walk(pipeline) if step is not model]
+    steps = [(path, step) for path, step in every if step is not model]
     learned, mixed = _found(steps, what_was_learned), _found(steps, what_mixes_rows)
     _judge(learned, mixed, allow_fitted, require_guarantee)
     if X is not None:
@@ -507,7 +516,7 @@ def _found(
     steps: list[tuple[str, Any]], ask: Callable[[Any], str | None]
 ) -> dict[str, tuple[str, str]]:
     """Return name of the class and reason, by path, of the steps for which there is a reason."""
-    reasons = {path: (type(step).__name__, ask(step)) for path, step in steps}
+    reasons = {path or "search": (type(step).__name__, ask(step)) for path, step in steps}
     return {path: (name, reason) for path, (name, reason) in reasons.items() if reason is not None}
 
 
@@ -523,7 +532,7 @@ def _check_received(pipeline: Any, model: Any, X: Any, y: Any) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of names that a changed step lacks
-            same = model._trained_on(*received(pipeline, model, raw, y))
+            same = model._trained_on(*received(pipeline, raw, y))
     except NotFittedError:
         raise
     # Of other columns, or values of another kind.

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import is_classifier
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import PoissonRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
@@ -34,7 +33,7 @@ from skleak.utils._predictions import (
     select_columns,
     with_unseen,
 )
-from skleak.utils._sklearn_compat import outer_stacklevel
+from skleak.utils._sklearn_compat import outer_stacklevel, unwrapped
 from skleak.utils._typing import Array, BoolArray, FloatArray, IntArray
 
 # How closely the loss that is differentiated must predict like the model itself: single precision.
@@ -148,13 +147,6 @@ def norms_by(function: GradientNorm | None, model: Any, X: Any, y: Array) -> Flo
             f"{len(y)} records; got shape {norms.shape}, least value {np.min(norms)}."
         )
     return norms
-
-
-def unwrapped(model: Any) -> Any:
-    """Return the model inside a search over parameters or a frozen estimator, where it is one."""
-    while isinstance(model, FrozenEstimator) or hasattr(model, "best_estimator_"):
-        model = getattr(model, "best_estimator_", None) or model.estimator
-    return model
 
 
 def _not_applicable(model: Any, why: str) -> AttackNotApplicableError:

@@ -21,7 +21,7 @@ from skleak.adversary.knowledge import (
     take_rows,
     with_attribute,
 )
-from skleak.adversary.membership import GradientNorm, finite, norms_by, numbers_of, unwrapped
+from skleak.adversary.membership import GradientNorm, finite, norms_by, numbers_of
 from skleak.adversary.models import Shell, given_releases, read_releases
 from skleak.adversary.numbers import HELD_OUT, N_NODES, chebyshev_nodes, is_smooth, number_prior
 from skleak.adversary.records import Records, row_codes
@@ -43,7 +43,7 @@ from skleak.utils._predictions import (
     select_columns,
     with_unseen,
 )
-from skleak.utils._sklearn_compat import HasMethods, StrOptions
+from skleak.utils._sklearn_compat import HasMethods, StrOptions, unwrapped
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 Criterion = Literal["performance", "proba", "margin", "likelihood", "loss", "accuracy", "gradient"]

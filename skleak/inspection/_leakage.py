@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skleak._release import what_was_learned
 from skleak.adversary.knowledge import as_table as as_raw_table
 from skleak.adversary.knowledge import column_names, raw_column, resolve_records
 from skleak.exceptions import AttackNotApplicableError, CostWarning
@@ -235,7 +236,9 @@ def attribute_leakage(
     ----------
     pipeline : estimator or Pipeline
         Fitted; ends in a private estimator of this library, which still has its training data
-        (neither pickled nor copied).
+        (neither pickled nor copied), perhaps inside a search, whose choice counts as public, a
+        FrozenEstimator or a TransformedTargetRegressor. Targets then are those after their
+        transformer.
     X : DataFrame, array-like, path, Polars lazy frame or Dask frame of shape (n, n_columns)
         Raw training records of the pipeline, in the same order.
     y : array-like of shape (n,), or str
@@ -301,7 +304,8 @@ def attribute_leakage(
     AttackNotApplicableError
         Where distances have no exact answer: for values where the noise is a function of the
         records, in scale (a goal such as MaxLeakage) or shape ("curvature", "minimax",
-        "least_mean"); and for ``refit_preprocessing`` with either, or with a reweighting.
+        "least_mean"); and for ``refit_preprocessing`` with either, with a reweighting, or with a
+        transformer that learned from the targets.
 
     Warns
     -----
@@ -446,6 +450,11 @@ def _check_comparable(unknown: Sequence[Unknown], unequal: str) -> None:
 
 
 def _check_refits(data: Inspected, unequal: str) -> None:
+    if learned := [reason for one in data.targets if (reason := what_was_learned(one))]:
+        raise AttackNotApplicableError(
+            "`refit_preprocessing=True` does not count what the transformer of the target learned "
+            f"({learned[0]}). Pass False, or one of public parameters such as PublicTargetScaler."
+        )
     if unequal or data.state.balanced is not None:
         why = unequal or "under a reweighting refits are not exact enough to differentiate"
         raise AttackNotApplicableError(
@@ -464,12 +473,14 @@ def _assumptions(data: Inspected, refit: bool) -> dict[str, Any]:
     return {
         "preprocessing": refitted if refit else held,
         "derivatives": differences + (learned if refit else ""),
+        **({"targets": _TARGETS} if data.targets else {}),
         "attacker": "knows all other records, all else of this one, and the training",
         "sees": "the released model" if data.state.noise.seen is None else "its predictions",
         "noise_scale": float(data.state.noise_scale),
     }
 
 
+_TARGETS = "as the model received them: their transformer is held fixed, as public knowledge"
 # Records of which the information about a number is averaged over what it might be.
 _MOST_AVERAGED = 2
 _FIRST_ORDER = "to first order"
@@ -500,7 +511,8 @@ def leakage_report(
     Parameters
     ----------
     pipeline : estimator or Pipeline
-        Fitted; ends in a private estimator of this library, which still has its training data.
+        Fitted; ends in a private estimator of this library, which still has its training data, in
+        the wrappers that `attribute_leakage` takes.
     X : DataFrame, array-like, path, Polars lazy frame or Dask frame of shape (n, n_columns)
         Raw training records of the pipeline, in the same order.
     y : array-like of shape (n,), or str
@@ -630,6 +642,8 @@ class _Separations:
                 f"{seen.shape[0]} parameters {seen.shape[1]} combinations. Whoever asks more "
                 "learns more."
             )
+        if self.asked.data.targets:
+            some.append(f"Targets are {_TARGETS}.")
         if not self.asked.named and len(rows) < n:
             some.append(
                 f"All is about {len(rows)} of {n} records, half of them those of largest "

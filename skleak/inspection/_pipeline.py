@@ -3,19 +3,35 @@
 Of raw tables outside memory the records that are asked about, and facts of all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 
+from skleak._release import chain, received_targets
 from skleak.adversary.hypotheses import dense_table, plain_table
 from skleak.adversary.knowledge import (
     as_column,
     as_table,
+    column_names,
+    raw_column,
     resolve_records,
     spaced_records,
     spread_left,
@@ -41,12 +57,39 @@ from skleak.utils._blocks import (
     row_blocks,
 )
 from skleak.utils._confidential import without_ledger
-from skleak.utils._records import Persons, row_label, values_withheld
-from skleak.utils._sklearn_compat import check_sample_weight
+from skleak.utils._records import (
+    Persons,
+    checked_labels,
+    is_single_feature,
+    named,
+    resolve_features,
+    row_label,
+    values_withheld,
+)
+from skleak.utils._sklearn_compat import (
+    BaseSearchCV,
+    check_sample_weight,
+    input_positions,
+    one_hot_widths,
+    training_fold,
+)
 from skleak.utils._summaries import Largest, fetched
 from skleak.utils._typing import Array, BoolArray, Data, FloatArray, IntArray
 from skleak.utils.sources import Table, check_columns, series_array, settled
 
+# Each output is a function of the input in its place alone. Not so all that scikit-learn calls
+# one-to-one: Normalizer divides by the length of the whole record. Subclasses may do anything.
+_COLUMN_BY_COLUMN = (
+    Binarizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OrdinalEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    SimpleImputer,
+    StandardScaler,
+)
 # Relative to the largest entry of a column, encoded records that differ by less are the same:
 # `fit_transform` and `transform` of a decomposition differ by rounding.
 _ROUNDING = 1e-8
@@ -78,7 +121,8 @@ class Inspected:
     name: str  # Name of the model's step
     model: Any  # The private estimator
     table: Any  # Raw training records, (n, n_columns)
-    y: Array  # Their targets, (n,)
+    y: Array  # Their targets as the model received them, (n,)
+    targets: tuple[Any, ...] = ()  # Fitted transformers of the targets
     # Of some records of a table outside memory, what is known of the columns of all
     facts: "TableFacts | None" = None
 
@@ -123,6 +167,17 @@ class Inspected:
 
     def _transformed(self, table: Any) -> Any:
         return table if self.preprocessing is None else self.preprocessing.transform(table)
+
+    def is_trained_on(self, table: Any) -> bool:
+        """Tell whether the fitted transformers make of a table what the model was trained on."""
+        X = self.state.objective.X
+        if table.shape[0] != X.shape[0]:
+            return False
+        try:
+            rows = plain_table(self._transformed(table))
+        except (ValueError, TypeError, LookupError):  # of other columns
+            return False
+        return not len(other_rows(rows, X))
 
     def check_records(self) -> None:
         """Raise unless these are the training records, as the fitted transformers give them."""
@@ -202,43 +257,88 @@ def inspected(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> Inspected:
 
     Shapes: ``X`` (n, n_columns); ``y``, ``sample_weight`` (n,).
     """
-    preprocessing, name, model = taken_apart(pipeline)
+    preprocessing, name, model, targets = taken_apart(pipeline)
     table = as_table(X)
-    y = as_column(y, table)
-    taken = Inspected(preprocessing, name, model, table, y)
+    y = received_targets(targets, as_column(y, table))
+    taken = Inspected(preprocessing, name, model, table, y, targets)
     taken._check_number()
     _check_weights(taken.state, sample_weight, table)
     return taken
 
 
-def taken_apart(pipeline: Any) -> tuple[Pipeline | None, str, Any]:
-    """Fitted transformers of a pipeline, the name of the step of its model, and the model."""
-    *steps, (name, model) = flat_steps(pipeline)
+def taken_apart(pipeline: Any) -> tuple[Pipeline | None, str, Any, tuple[Any, ...]]:
+    """Fitted transformers of records, name of the model's step, the model, and those of targets."""
+    (*steps, (name, model)), targets = chain(pipeline)
+    why = ""
     if hasattr(model, "provenance_"):
-        raise TypeError(
-            "`pipeline` ends in a released model, which knows nothing of its training. Pass the "
-            "pipeline that was fitted, with the private estimator."
+        why = "A released model knows nothing of its training: pass what was fitted"
+    elif any(hasattr(model, name) for name in ("estimators_", "calibrated_classifiers_")):
+        why = (
+            "It holds members, and what these reveal together is not what one does: fit one "
+            "private estimator in its place, or attack the whole by MembershipAuditor"
         )
-    if not hasattr(model, "_confidential_state"):
+    elif isinstance(model, BaseSearchCV):
+        why = "It holds no fitted model: fit it, with `refit` not False"
+    elif not hasattr(model, "_confidential_state"):
+        why = "Put a private estimator there"
+    if why:
         raise TypeError(
-            "`pipeline` must end in a private estimator of skleak; got "
-            f"{type(model).__name__}. Of a search, pass `best_estimator_`."
+            "Leakage is measured of private linear estimators of skleak, alone or at the end of a "
+            "Pipeline, TransformedTargetRegressor, FrozenEstimator or fitted search; got "
+            f"{type(model).__name__}. {why}."
         )
     model._confidential_state()  # raises where it is not fitted
-    return Pipeline(numbered(steps)) if steps else None, name, model
-
-
-def flat_steps(pipeline: Any) -> list[tuple[str, Any]]:
-    """Return all steps of a pipeline that may end in another; a model alone is its only one."""
-    steps: list[tuple[str, Any]] = [("model", pipeline)]
-    while isinstance(steps[-1][1], Pipeline):
-        steps = [*steps[:-1], *steps[-1][1].steps]
-    return steps
+    return Pipeline(numbered(steps)) if steps else None, name, model, tuple(targets)
 
 
 def numbered(steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Give steps names of their own: one may occur twice in pipelines within pipelines."""
     return [(f"{position}-{name}", step) for position, (name, step) in enumerate(steps)]
+
+
+def dependence(transformer: Any, n_in: int, n_out: int) -> BoolArray:
+    """Return which outputs each input can move, of shape (n_in, n_out).
+
+    Where a transformer is not known to keep columns apart, any input may move any output: too
+    many columns are then counted, never too few.
+    """
+    if transformer is None or transformer == "passthrough":
+        return np.eye(n_in, dtype=bool)
+    if type(transformer) is Pipeline:
+        return of_steps([step for _, step in transformer.steps], n_in, n_out)
+    if type(transformer) is ColumnTransformer:
+        return _of_columns(transformer, n_in, n_out)
+    plain = not getattr(transformer, "add_indicator", False)
+    if type(transformer) in _COLUMN_BY_COLUMN and n_in == n_out and plain:
+        return np.eye(n_in, dtype=bool)
+    if type(transformer) is OneHotEncoder:
+        # The outputs of each column follow one another, one for each level that is kept apart.
+        widths = one_hot_widths(transformer)
+        if len(widths) == n_in and sum(widths) == n_out:
+            return np.repeat(np.eye(n_in, dtype=bool), widths, axis=1)
+    return np.ones((n_in, n_out), dtype=bool)
+
+
+def of_steps(steps: Sequence[Any], n_in: int, n_out: int) -> BoolArray:
+    """Return which outputs of transformers, one after the other, each input can move."""
+    steps = [step for step in steps if step is not None and step != "passthrough"]
+    moved = np.eye(n_in, dtype=bool)
+    for step, after in zip(steps, [*steps, None][1:], strict=True):
+        width = n_out if after is None else getattr(after, "n_features_in_", None)
+        if width is None:
+            return np.ones((n_in, n_out), dtype=bool)
+        moved = moved @ dependence(step, moved.shape[1], int(width))
+    return moved
+
+
+def _of_columns(transformer: ColumnTransformer, n_in: int, n_out: int) -> BoolArray:
+    moved = np.zeros((n_in, n_out), dtype=bool)
+    for name, part, _ in transformer.transformers_:
+        outputs = np.arange(n_out)[transformer.output_indices_[name]]
+        if len(outputs):
+            inputs = input_positions(transformer, name)
+            moved[np.ix_(inputs, outputs)] = dependence(part, len(inputs), len(outputs))
+    return moved
 
 
 def _check_weights(state: FitState, sample_weight: Any, table: Any) -> None:
@@ -342,7 +442,7 @@ def some_records(
             "`refit_preprocessing=True` trains the pipeline anew for each record, which takes all "
             "of them in memory. Pass False, with transformers that were fitted before."
         )
-    preprocessing, name, model = taken_apart(pipeline)
+    preprocessing, name, model, targets = taken_apart(pipeline)
     state = model._confidential_state()
     if not is_large(state.objective.X):
         raise ValueError(
@@ -372,7 +472,8 @@ def some_records(
         raw = _rows_at(whole.frame[[y]], starts, lengths, positions).iloc[:, 0].to_numpy()
     else:
         raw = _series_at(y, starts, lengths, positions)
-    data = Inspected(preprocessing, name, model, table, raw)
+    raw = received_targets(targets, raw)
+    data = Inspected(preprocessing, name, model, table, raw, targets)
     own = [replace(one, first=np.searchsorted(positions, one.first)) for one in columns]
     # As of a table in memory, steps are those that the raw columns leave.
     known = _rows_at(frame, starts, lengths, spaced_records(n))
@@ -452,4 +553,105 @@ def _merged(blocks: list[list[ColumnFacts]]) -> list[ColumnFacts]:
     found = blocks[0]
     for block in blocks[1:]:
         found = [one.merged(other) for one, other in zip(found, block, strict=True)]
+    return found
+
+
+def group_labels(
+    groups: Any, n: int, index: Any = None, rows: Any = None, name: str = "groups"
+) -> "pd.Series":
+    """Label of each record's group, (n,), by position or by the labels of the records.
+
+    Of several columns a label of each combination; with ``rows`` of the records at these.
+    """
+    if isinstance(groups, Mapping | pd.DataFrame):
+        parts = [group_labels(groups[one], n, index, rows, name).rename(str(one)) for one in groups]
+        return combined_labels(parts)
+    if is_single_feature(groups):
+        raise ValueError(
+            f"`{name}` names the column {groups!r}, and the rows with it are not at hand. "
+            f"Pass its values, `X[{groups!r}]`, in the order of the records."
+        )
+    own = str(getattr(groups, "name", None) or name.removesuffix("s"))
+    return pd.Series(checked_labels(groups, n, named(index), rows, name), name=own)
+
+
+def label_parts(label: Any) -> tuple[Any, ...]:
+    """Return the labels that a label of several columns is made of."""
+    return label if isinstance(label, tuple) else (label,)
+
+
+def combined_labels(columns: Sequence["pd.Series"]) -> "pd.Series":
+    """Return a label of each combination of several columns, (n,), whose name is that of all."""
+    each = [sum(map(label_parts, row), ()) for row in zip(*columns, strict=True)]
+    return pd.Series(each, name="\n".join(str(column.name) for column in columns), dtype=object)
+
+
+def training_losses(
+    estimator: Any, columns: Any = None
+) -> tuple[FloatArray, BoolArray, pd.Index | None]:
+    """Return the loss of each training record of a fit, which count in it, and their labels, (n,).
+
+    Labels are those of the table that the model itself received, if any.
+    """
+    preprocessing, _, model, _ = taken_apart(estimator)
+    state = model._confidential_state()
+    features = None
+    if columns is not None:
+        steps = [] if preprocessing is None else [step for _, step in preprocessing.steps]
+        features = _moved(estimator, [*steps, model], state.n_features, columns).tolist()
+    loss: FloatArray = np.asarray(model.fisher_information_loss(features=features))
+    return loss, state.objective.sample_weight > 0.0, state.row_labels
+
+
+def training_groups(
+    fitted: Any, groups: Any, trained: BoolArray, index: Any, X: Any = None, name: str = "groups"
+) -> "pd.Series":
+    """Label of the group of each record that counts in a fit, (n_trained,).
+
+    A column counts by its name: of the table that a search has just fitted the estimator on, of
+    ``X`` where these are the training records, or of the table that the model itself received.
+    Shapes: ``trained`` (n,), with their labels ``index``.
+    """
+    if is_single_feature(groups):
+        groups = _trained_column(fitted, groups, X, name)
+    labels = group_labels(groups, len(trained), index, name=name)
+    return labels[trained].reset_index(drop=True)
+
+
+def _trained_column(estimator: Any, column: Any, X: Any, name: str) -> Any:
+    """Return a column of the training records, (n,), or its name where it is not at hand."""
+    preprocessing, step, model, _ = taken_apart(estimator)
+    state, table = model._confidential_state(), None
+    names = getattr(model, "feature_names_in_", None)
+    if preprocessing is not None:
+        whole = Inspected(preprocessing, step, model, X, state.objective.y)
+        some = (as_table(one) for one in (training_fold(estimator), X) if one is not None)
+        table = next((one for one in some if whole.is_trained_on(one)), None)
+    if table is not None:
+        place = int(resolve_features(column, column_names(table), table.shape[1], name)[0])
+        values = raw_column(table, place)
+    elif preprocessing is not None and names is None:
+        return column
+    else:
+        place = int(resolve_features(column, names, state.n_features, name)[0])
+        values = np.ravel(dense(state.objective.X[:, [place]]))
+    return pd.Series(values, index=state.row_labels, name=column)
+
+
+def _moved(estimator: Any, steps: list[Any], n_out: int, columns: Any) -> IntArray:
+    """Positions of the encoded columns that some raw columns can move, (k,).
+
+    ``steps`` are those of the estimator, the last of them the model.
+    """
+    first = steps[0]
+    names = getattr(first, "feature_names_in_", getattr(estimator, "feature_names_in_", None))
+    n_in = int(getattr(first, "n_features_in_", n_out))
+    raw = resolve_features(columns, names, n_in, "columns")
+    moved = of_steps(steps[:-1], n_in, n_out)
+    found: IntArray = np.flatnonzero(moved[raw].any(axis=0))
+    if not len(found):
+        raise ValueError(
+            f"The preprocessing drops {columns!r}: no encoded column depends on it. Name another "
+            "column, or none."
+        )
     return found

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from skleak._release import chain
 from skleak.adversary.hypotheses import last_step, noiseless, refit_tables, weight_argument
 from skleak.adversary.knowledge import as_table, raw_column, with_attribute
 from skleak.exceptions import AttackNotApplicableError
@@ -32,7 +33,7 @@ from skleak.inspection._columns import (
     resolved,
 )
 from skleak.inspection._held import JUMP, KINK, MISSING, HeldBlock, all_known, one_deviation
-from skleak.inspection._pipeline import Inspected, flat_steps, inspected, numbered, separations
+from skleak.inspection._pipeline import Inspected, inspected, numbered, separations
 from skleak.inspection._slopes import STEP, Slopes, Worst, person_blocks, slopes, worst_of
 from skleak.mechanisms.goals import MeasuredFit, PublicProblem
 from skleak.utils._records import Persons
@@ -414,5 +415,5 @@ def _encoded(block: HeldBlock, unknown: Unknown) -> FloatArray:
 
 def _flat(pipeline: Any) -> Any:
     """Return a pipeline without pipelines at its end, of the very same steps."""
-    steps = flat_steps(pipeline)
+    steps = chain(pipeline)[0]
     return Pipeline(numbered(steps)) if len(steps) > 1 else steps[0][1]

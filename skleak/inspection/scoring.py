@@ -3,93 +3,25 @@
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PowerTransformer,
-    QuantileTransformer,
-    RobustScaler,
-    StandardScaler,
-)
 
-from skleak.inspection._pipeline import flat_steps
+from skleak.inspection._pipeline import (
+    combined_labels,
+    group_labels,
+    label_parts,
+    training_groups,
+    training_losses,
+)
 from skleak.metrics import mean_interval
-from skleak.plotting.displays import middle_noise
+from skleak.plotting.displays import check_some, group_axes, middle_noise
 from skleak.utils._arguments import check_level, check_numbers
-from skleak.utils._records import checked_labels, named, resolve_features, row_labels
-from skleak.utils._sklearn_compat import input_positions, one_hot_widths
-from skleak.utils._typing import BoolArray, FloatArray, IntArray
-
-# Each output is a function of the input in its place alone. Not so all that scikit-learn calls
-# one-to-one: Normalizer divides by the length of the whole record. Subclasses may do anything.
-_COLUMN_BY_COLUMN = (
-    Binarizer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    OrdinalEncoder,
-    PowerTransformer,
-    QuantileTransformer,
-    RobustScaler,
-    SimpleImputer,
-    StandardScaler,
-)
-
-
-def dependence(transformer: Any, n_in: int, n_out: int) -> BoolArray:
-    """Return which outputs each input can move, of shape (n_in, n_out).
-
-    Where a transformer is not known to keep columns apart, any input may move any output: too
-    many columns are then counted, never too few.
-    """
-    if transformer is None or transformer == "passthrough":
-        return np.eye(n_in, dtype=bool)
-    if type(transformer) is Pipeline:
-        return of_steps([step for _, step in transformer.steps], n_in, n_out)
-    if type(transformer) is ColumnTransformer:
-        return _of_columns(transformer, n_in, n_out)
-    plain = not getattr(transformer, "add_indicator", False)
-    if type(transformer) in _COLUMN_BY_COLUMN and n_in == n_out and plain:
-        return np.eye(n_in, dtype=bool)
-    if type(transformer) is OneHotEncoder:
-        # The outputs of each column follow one another, one for each level that is kept apart.
-        widths = one_hot_widths(transformer)
-        if len(widths) == n_in and sum(widths) == n_out:
-            return np.repeat(np.eye(n_in, dtype=bool), widths, axis=1)
-    return np.ones((n_in, n_out), dtype=bool)
-
-
-def of_steps(steps: Sequence[Any], n_in: int, n_out: int) -> BoolArray:
-    """Return which outputs of transformers, one after the other, each input can move."""
-    steps = [step for step in steps if step is not None and step != "passthrough"]
-    moved = np.eye(n_in, dtype=bool)
-    for step, after in zip(steps, [*steps, None][1:], strict=True):
-        width = n_out if after is None else getattr(after, "n_features_in_", None)
-        if width is None:
-            return np.ones((n_in, n_out), dtype=bool)
-        moved = moved @ dependence(step, moved.shape[1], int(width))
-    return moved
-
-
-def _of_columns(transformer: ColumnTransformer, n_in: int, n_out: int) -> BoolArray:
-    moved = np.zeros((n_in, n_out), dtype=bool)
-    for name, part, _ in transformer.transformers_:
-        outputs = np.arange(n_out)[transformer.output_indices_[name]]
-        if len(outputs):
-            inputs = input_positions(transformer, name)
-            moved[np.ix_(inputs, outputs)] = dependence(part, len(inputs), len(outputs))
-    return moved
+from skleak.utils._records import named, row_labels
+from skleak.utils._typing import FloatArray
 
 
 def checked(measures: Mapping[str, npt.ArrayLike]) -> dict[str, FloatArray]:
@@ -129,23 +61,6 @@ def labels_of(measures: Mapping[str, npt.ArrayLike]) -> pd.Index | None:
     return found[0] if found else None
 
 
-def group_labels(
-    groups: Any, n: int, index: pd.Index | None = None, rows: IntArray | None = None
-) -> "pd.Series":
-    """Label of each record's group, (n,), by position or by the labels of the records.
-
-    Of several columns a label of each combination; with ``rows`` of the records at these.
-    """
-    if isinstance(groups, Mapping | pd.DataFrame):
-        parts = {str(name): group_labels(groups[name], n, index, rows) for name in groups}
-        table = pd.DataFrame(parts)
-        name = "\n".join(map(str, table.columns))
-        labels = pd.Series(list(zip(*(table[one] for one in table), strict=True)), name=name)
-        return labels
-    name = str(getattr(groups, "name", None) or "group")
-    return pd.Series(checked_labels(groups, n, named(index), rows), name=name)
-
-
 def of_audit(report: Any, noise_scale: float | None) -> pd.DataFrame:
     """Leakage of every attacked record at a noise scale: ``label`` and ``exposure``."""
     scales = sorted(set(report.records["noise_scale"].tolist()))
@@ -167,7 +82,7 @@ def of_audit(report: Any, noise_scale: float | None) -> pd.DataFrame:
     return table
 
 
-def groups_of(report: Any, table: pd.DataFrame, groups: Any) -> Any:
+def groups_of(report: Any, table: pd.DataFrame, groups: Any, name: str = "groups") -> "pd.Series":
     """Return the groups of the records of a report, (n,): by their labels, or their positions."""
     if groups is None:
         if "group" not in table:
@@ -184,20 +99,59 @@ def groups_of(report: Any, table: pd.DataFrame, groups: Any) -> Any:
         n, own = int(report.dataset["n_rows"]), report.dataset["labels"] == "index"
         # Some rows that are called by an index of their own stand nobody knows where.
         n, rows = (len(table), np.arange(len(table))) if own else (n, labels.to_numpy(np.intp))
-    return group_labels(groups, n, labels if own else None, rows)
+    return group_labels(groups, n, labels if own else None, rows, name)
 
 
-Statistic = Literal["mean", "max"] | Callable[[FloatArray], float]
-_STATISTICS: dict[str, Callable[[FloatArray], float]] = {"mean": np.mean, "max": np.max}
+Statistic = str | float | Callable[[FloatArray], Any]
+_STATISTICS: dict[str, Any] = {"mean": np.mean, "max": np.max, "largest": np.max}
+_OF_GROUPS = ("group_max", "group_ratio")
+
+
+def _function(statistic: Any, name: str, *others: str) -> Callable[[FloatArray], Any]:
+    """Return what makes one number of some losses."""
+    if isinstance(statistic, str) and statistic in _STATISTICS:
+        return cast(Callable[[FloatArray], Any], _STATISTICS[statistic])
+    if isinstance(statistic, float) and 0.0 < statistic < 1.0:
+        return lambda losses: np.quantile(losses, statistic)
+    if callable(statistic):
+        return statistic
+    known = ", ".join(f'"{one}"' for one in (*_STATISTICS, *others))
+    raise ValueError(
+        f"`{name}` must be {known}, a quantile such as 0.95, or a function of an array; got "
+        f"{statistic!r}."
+    )
+
+
+def _named(statistics: Any) -> dict[str, Any]:
+    """Return several statistics by their names."""
+    pairs = (
+        [*statistics.items()]
+        if isinstance(statistics, Mapping)
+        else [
+            (f"q{one:g}" if isinstance(one, float) else getattr(one, "__name__", one), one)
+            for one in statistics
+        ]
+    )
+    found = {str(name): one for name, one in pairs}
+    if not found or len(found) < len(pairs):
+        raise ValueError(
+            "`statistics` must be one or more, each of a name of its own; got "
+            f"{[name for name, _ in pairs]}. Pass a dict from names to statistics."
+        )
+    return found
 
 
 def make_leakage_scorer(
-    columns: "Hashable | Sequence[Hashable] | None" = None, *, statistic: Statistic = "mean"
+    columns: "Hashable | Sequence[Hashable] | None" = None,
+    *,
+    statistic: Statistic = "mean",
+    groups: Any = None,
 ) -> "LeakageScorer":
     """Make a scorer of how little a fit leaks about the records that it was trained on.
 
     The score is minus the Fisher information loss, so that greater is better, as scikit-learn
-    wants it: 0 is no leakage, and a model without noise has minus infinity.
+    wants it: 0 is no leakage, and a model without noise has minus infinity. The ratio of groups is
+    from 0 to 1, where 1 is fair, and 0 without noise.
 
     Parameters
     ----------
@@ -205,9 +159,15 @@ def make_leakage_scorer(
         Raw columns of what the scored estimator takes, by name or position, which are unknown
         together; all encoded columns that they can move form one block. None for whole records:
         all encoded columns, and the target where it is private.
-    statistic : {"mean", "max"} or callable, default="mean"
-        Over the training records: their mean, the most exposed one, or what a function makes of
-        their losses, an array of shape (n,).
+    statistic : str, float or callable, default="mean"
+        Over the training records: their "mean", the most exposed one ("max", or "largest"), a
+        quantile such as 0.95, or what a function makes of their losses, an array of shape (n,).
+        With groups the mean of the group that leaks most, "group_max", or the smallest mean of a
+        group over the largest, "group_ratio".
+    groups : str, int, array-like of shape (n,), Series or mapping of these, default=None
+        For the statistics of groups: the raw column that has the group of each record, by name or
+        position, whatever the steps of a pipeline make of it; or labels, as `LeakageFrame` takes
+        them: those of a Series are found by the labels of the table that the model itself receives.
 
     Returns
     -------
@@ -217,10 +177,15 @@ def make_leakage_scorer(
     Raises
     ------
     ValueError
-        For an unknown statistic; when scoring, for unknown columns.
+        For an unknown statistic, or one of groups without these; when scoring, for unknown columns,
+        and where the groups of the training records are not known.
+    TypeError
+        When scoring what is no private linear estimator, nor a Pipeline, fitted search,
+        TransformedTargetRegressor or FrozenEstimator that ends in one.
 
     See Also
     --------
+    LeakageFrame : All groups, with intervals.
     attribute_leakage : What is told about raw columns, on one scale from 0 to 1.
 
     Notes
@@ -231,7 +196,9 @@ def make_leakage_scorer(
 
     **It measures the fit, not the test fold.** Leakage is about the records that a model was
     trained on: those of the training folds. The scorer takes them from the fit that it is given,
-    and ignores ``X`` and ``y`` but for the names of the columns. The score is the same on training
+    and ignores ``X`` and ``y``. A column of groups is that of the training fold, which is found
+    within the searches and ``cross_validate`` of scikit-learn; elsewhere pass the training records
+    for ``X``, or labels for `groups`. The score is the same on training
     and test folds, so that ``return_train_score`` adds nothing, and is not noisy as accuracy on a
     small fold is. Models of cross-validation are trained on fewer records than the one that is
     fitted in the end, and a record moves these more: with k folds the loss is larger than that
@@ -244,7 +211,8 @@ def make_leakage_scorer(
     Choose on public data, from few candidates, or by a rule known beforehand (`calibrate`) where
     that matters.
 
-    A loss of encoded columns is in their units. Where a transformer mixes columns, such as PCA,
+    A loss of encoded columns is in their units, and a private target counts as it comes out of its
+    transformer. Where a transformer mixes columns, such as PCA,
     all that it returns may be moved by each: the loss of one is then that of all of them, never
     too small. The transformers count as public.
 
@@ -264,13 +232,24 @@ def make_leakage_scorer(
     >>> search = GridSearchCV(model, {"alpha": [0.01, 1.0]}, scoring=scoring, refit="leakage")
     >>> search.fit(X, y).best_params_
     {'alpha': 1.0}
+
+    By the group that leaks most:
+
+    >>> scoring["leakage"] = make_leakage_scorer(statistic="group_max", groups="sex")
+    >>> ways = {"reweighting": [None, "irfil", "total"], "alpha": [1.0]}
+    >>> search = GridSearchCV(model, ways, scoring=scoring, refit="leakage").fit(X, y)
+    >>> search.best_params_
+    {'alpha': 1.0, 'reweighting': None}
     """
-    known = statistic in _STATISTICS if isinstance(statistic, str) else callable(statistic)
-    if not known:
+    of_groups = isinstance(statistic, str) and statistic in _OF_GROUPS
+    if not of_groups:
+        _function(statistic, "statistic", *_OF_GROUPS)
+    if of_groups != (groups is not None):
         raise ValueError(
-            f'`statistic` must be "mean", "max" or a function of an array; got {statistic!r}.'
+            f"`groups` are needed by, and serve, the statistics {', '.join(_OF_GROUPS)} alone; got "
+            f"`statistic={statistic!r}` and {'no groups' if groups is None else 'groups'}."
         )
-    return LeakageScorer(columns, statistic=statistic)
+    return LeakageScorer(columns, statistic=statistic, groups=groups)
 
 
 class LeakageScorer(BaseEstimator):
@@ -282,8 +261,10 @@ class LeakageScorer(BaseEstimator):
     ----------
     columns : str, int, list of them or None, default=None
         Raw columns that are unknown together.
-    statistic : {"mean", "max"} or callable, default="mean"
+    statistic : str, float or callable, default="mean"
         What is made of the losses of the records.
+    groups : str, int, array-like, Series or mapping, default=None
+        Groups of the records.
 
     Examples
     --------
@@ -297,70 +278,28 @@ class LeakageScorer(BaseEstimator):
     True
     """
 
-    def __init__(self, columns: Any = None, *, statistic: Statistic = "mean") -> None:
+    def __init__(self, columns: Any = None, *, statistic: Any = "mean", groups: Any = None) -> None:
         self.columns = columns
         self.statistic = statistic
+        self.groups = groups
 
     def __call__(self, estimator: Any, X: Any = None, y: Any = None, **_: Any) -> float:
         """Return the score of a fitted estimator; the records that are passed do not count."""
-        loss, trained, _labels = training_losses(estimator, self.columns)
-        statistic = self.statistic
-        made = _STATISTICS[statistic] if isinstance(statistic, str) else statistic
-        return -float(made(loss[trained]))
-
-
-def training_losses(
-    estimator: Any, columns: Any = None
-) -> tuple[FloatArray, BoolArray, pd.Index | None]:
-    """Return the loss of each training record of a fit, which count in it, and their labels, (n,).
-
-    Labels are those of the table that the model itself received, if any.
-    """
-    steps, model = _split(estimator)
-    state = model._confidential_state()
-    features = None
-    if columns is not None:
-        features = _moved(estimator, steps, state.n_features, columns).tolist()
-    loss: FloatArray = np.asarray(model.fisher_information_loss(features=features))
-    return loss, state.objective.sample_weight > 0.0, state.row_labels
-
-
-def _split(estimator: Any) -> tuple[list[Any], Any]:
-    """Take a fitted pipeline apart: transformers, and the private model."""
-    *steps, (_, model) = flat_steps(estimator)
-    while hasattr(model, "best_estimator_"):  # a search within a pipeline, or as a whole
-        *more, (_, model) = flat_steps(model.best_estimator_)
-        steps += more
-    if not (hasattr(model, "_confidential_state") and hasattr(model, "fisher_information_loss")):
-        raise TypeError(
-            "A leakage scorer takes private linear estimators of skleak, and pipelines that end in "
-            f"one; got {type(model).__name__}. A released model knows nothing of its training: "
-            "score the estimator that was fitted."
-        )
-    return [step for _, step in steps if step is not None and step != "passthrough"], model
-
-
-def _moved(estimator: Any, steps: list[Any], n_out: int, columns: Any) -> IntArray:
-    """Positions of the encoded columns that some raw columns can move, (k,)."""
-    first = steps[0] if steps else estimator
-    names = getattr(first, "feature_names_in_", getattr(estimator, "feature_names_in_", None))
-    n_in = int(getattr(first, "n_features_in_", n_out))
-    raw = resolve_features(columns, names, n_in, "columns")
-    moved = of_steps(steps, n_in, n_out)
-    found: IntArray = np.flatnonzero(moved[raw].any(axis=0))
-    if not len(found):
-        raise ValueError(
-            f"The preprocessing drops {columns!r}: no encoded column depends on it. Name another "
-            "column, or none."
-        )
-    return found
+        loss, trained, index = training_losses(estimator, self.columns)
+        if self.groups is None:
+            return -float(_function(self.statistic, "statistic")(loss[trained]))
+        labels = training_groups(estimator, self.groups, trained, index, X)
+        means = [loss[trained][own].mean() for own in labels.groupby(labels).indices.values()]
+        if self.statistic == "group_max":
+            return -float(np.max(means))
+        return _quotient(float(np.min(means)), float(np.max(means)))
 
 
 Method = Literal["between_groups", "to_overall"]
 
 
 class LeakageFrame:
-    """Leakage by group of people: means with intervals, their differences and ratios. Confidential.
+    """Leakage by group of people, with intervals, differences and ratios. Confidential.
 
     Parameters
     ----------
@@ -373,14 +312,20 @@ class LeakageFrame:
         Measures that lie in [0, 1], such as ``advantage_any_prior``.
     confidence_level : float, default=0.95
         Probability that an interval holds the mean, in (0, 1).
+    statistics : str, float, callable, or list or dict of these, default="mean"
+        What is made of the losses of a group: their "mean", the "max" (or "largest"), a quantile
+        such as 0.95, or a number by a function of an array. Several make columns
+        ``<measure>_<statistic>``, a quantile's called "q0.95" unless a dict names it.
+    control : array-like of shape (n,), Series or mapping from str to array-like, default=None
+        Levels within which groups are compared, such as ages where these are known to differ.
 
     Attributes
     ----------
     by_group : DataFrame
-        A row for each group: ``n_records`` and for each measure its mean under its name, with
-        ``<name>_low`` and ``<name>_high``.
-    overall : Series
-        The same of all records together.
+        A row for each group, within levels of ``control`` if any: ``n_records`` and for each
+        measure its statistic under its name; of a mean with ``<name>_low`` and ``<name>_high``.
+    overall : Series or DataFrame
+        The same of all records together; with ``control`` a row for each level.
 
     See Also
     --------
@@ -401,6 +346,9 @@ class LeakageFrame:
     smallest and the largest that means within these can give. They are wider than a bootstrap's,
     which for the largest of several differences covers less than it states.
 
+    Statistics are those of fairlearn's ``MetricFrame`` over the same groups. Intervals are of means
+    alone: about the largest loss of other people the records say nothing.
+
     A group of a few people tells of each of them: keep the frame as confidential as the report.
 
     Examples
@@ -416,6 +364,13 @@ class LeakageFrame:
     >>> frame.difference().round(2)
           difference  low  high
     loss         0.3  0.0  1.02
+    >>> most = LeakageFrame({"loss": loss}, ["a", "b", "c"] * 2, statistics=["max", 0.5])
+    >>> most.group_max().round(2).to_dict(), most.group_min().round(2).to_dict()
+    ({'loss_max': 0.6, 'loss_q0.5': 0.45}, {'loss_max': 0.4, 'loss_q0.5': 0.25})
+    >>> age = ["young"] * 3 + ["old"] * 3
+    >>> within = LeakageFrame({"loss": loss}, ["a", "b", "c"] * 2, control=age)
+    >>> within.group_max()["loss"].to_dict()
+    {'old': 0.6, 'young': 0.3}
     """
 
     def __init__(
@@ -425,33 +380,65 @@ class LeakageFrame:
         *,
         bounded: tuple[str, ...] = (),
         confidence_level: float = 0.95,
+        statistics: Any = "mean",
+        control: Any = None,
     ) -> None:
         self.confidence_level = check_level(confidence_level)
         self._values = checked(measures)
         self._bounded = bounded
-        n = len(next(iter(self._values.values())))
-        self._groups = group_labels(groups, n, labels_of(measures))
-        self.by_group = self._means(self.confidence_level)
-        overall = self._means(self.confidence_level, _everybody(n))
-        self.overall = overall.iloc[0].rename("overall")
+        n, index = len(next(iter(self._values.values()))), labels_of(measures)
+        several = isinstance(statistics, Mapping | Sequence) and not isinstance(statistics, str)
+        asked = _named(statistics) if several else {"": statistics}
+        # Of each column of the tables the measure, whether it is its mean, and what makes it.
+        self._columns = {
+            f"{name}_{one}" if one else name: (name, each == "mean", _function(each, "statistics"))
+            for name in self._values
+            for one, each in asked.items()
+        }
+        self._groups, self._controls = group_labels(groups, n, index), 0
+        self._whole = pd.Series("all", index=range(n), name="group")
+        if control is not None:
+            self._whole = group_labels(control, n, index, name="control")
+            self._controls = len(str(self._whole.name).split("\n"))
+            self._groups = combined_labels([self._whole, self._groups])
+        self.by_group = self._table(self.confidence_level, self._groups)
+        overall = self._table(self.confidence_level, self._whole)
+        self.overall = overall if self._controls else overall.iloc[0].rename("overall")
+
+    def __repr__(self) -> str:
+        """Say whom the table is about, above it."""
+        n, within = len(self._groups), f" within {len(self.overall)} levels" * bool(self._controls)
+        return f"Leakage of {n} records in {len(self.by_group)} groups{within}\n{self.by_group}"
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, groups: Any, *, columns: Any = None, confidence_level: float = 0.95
+        cls,
+        estimator: Any,
+        groups: Any,
+        *,
+        columns: Any = None,
+        confidence_level: float = 0.95,
+        statistics: Any = "mean",
+        control: Any = None,
     ) -> "LeakageFrame":
         """Take the Fisher information loss of the training records of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator or Pipeline
-            Fitted; ends in a private linear estimator, which still has its training data.
-        groups : array-like of shape (n,), Series or mapping from str to array-like
+            Fitted; ends in a private linear estimator, which still has its training data. It may be
+            in a fitted search, TransformedTargetRegressor or FrozenEstimator.
+        groups : array-like of shape (n,), Series, mapping from str to array-like, str or int
             Label of each training record's group, in their order, or a Series by the labels of
-            the DataFrame that the model itself was fitted on.
+            the DataFrame that the model itself was fitted on, or a column of that DataFrame.
         columns : str, int, list of them or None, default=None
             Raw columns that are unknown together, as `make_leakage_scorer` takes them.
         confidence_level : float, default=0.95
             Probability that an interval holds the mean.
+        statistics : str, float, callable, or list or dict of these, default="mean"
+            What is made of the losses of a group.
+        control : array-like, Series, mapping, str or int, default=None
+            Levels within which groups are compared, as `groups`.
 
         Returns
         -------
@@ -461,13 +448,17 @@ class LeakageFrame:
         Raises
         ------
         ValueError
-            For groups of another length, and models without noise, whose loss is infinite.
+            For groups of another length, or in a column that a step of the pipeline has taken up,
+            and models without noise, whose loss is infinite.
+        TypeError
+            For other estimators, among them ensembles, whose members reveal more together.
         """
         loss, trained, index = training_losses(estimator, columns)
-        labels = group_labels(groups, len(loss), index)
-        measures = {"fisher_information_loss": loss[trained]}
-        labels = labels[trained].reset_index(drop=True)
-        return cls(measures, labels, confidence_level=confidence_level)
+        labels = training_groups(estimator, groups, trained, index)
+        if control is not None:
+            control = training_groups(estimator, control, trained, index, name="control")
+        how: Any = {"statistics": statistics, "confidence_level": confidence_level}
+        return cls({"fisher_information_loss": loss[trained]}, labels, control=control, **how)
 
     @classmethod
     def from_report(
@@ -477,6 +468,8 @@ class LeakageFrame:
         *,
         noise_scale: float | None = None,
         confidence_level: float = 0.95,
+        statistics: Any = "mean",
+        control: Any = None,
     ) -> "LeakageFrame":
         """Take the leakage of records from a leakage report, or from the report of an audit.
 
@@ -493,6 +486,10 @@ class LeakageFrame:
             Of an audit; by default the one in the middle.
         confidence_level : float, default=0.95
             Probability that an interval holds the mean.
+        statistics : str, float, callable, or list or dict of these, default="mean"
+            What is made of the losses of a group.
+        control : array-like or Series, default=None
+            Levels within which groups are compared, as `groups`.
 
         Returns
         -------
@@ -513,9 +510,11 @@ class LeakageFrame:
         else:
             table = report.records.rename_axis("label").reset_index()
         labels = groups_of(report, table, groups)
+        levels = None if control is None else groups_of(report, table, control, "control")
         if "sample_weight" in table:
             trained = table["sample_weight"].to_numpy() > 0.0
             table, labels = table[trained], labels[trained].reset_index(drop=True)
+            levels = None if levels is None else levels[trained].reset_index(drop=True)
         names = ("fisher_information_loss", "advantage_any_prior", "exposure", "attack_advantage")
         known = {
             name: table[name].to_numpy(dtype=float)
@@ -525,7 +524,47 @@ class LeakageFrame:
         if not known:
             raise ValueError("Nothing is known of each record of this report by itself.")
         bounded = tuple(name for name in ("advantage_any_prior", "exposure") if name in known)
-        return cls(known, labels, bounded=bounded, confidence_level=confidence_level)
+        how: Any = {"statistics": statistics, "confidence_level": confidence_level}
+        return cls(known, labels, bounded=bounded, control=levels, **how)
+
+    def group_max(self) -> "pd.Series | pd.DataFrame":
+        """Return the largest value over the groups.
+
+        Returns
+        -------
+        Series or DataFrame
+            An entry for each measure and statistic; a row for each level of ``control``.
+        """
+        return self._extreme("max")
+
+    def group_min(self) -> "pd.Series | pd.DataFrame":
+        """Return the smallest value over the groups.
+
+        Returns
+        -------
+        Series or DataFrame
+            An entry for each measure and statistic; a row for each level of ``control``.
+        """
+        return self._extreme("min")
+
+    def plot(self, ax: Any = None, *, measure: str | None = None) -> Any:
+        """Draw a measure by group, with its interval, and that of all records as a tick.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            Of matplotlib; None makes a figure.
+        measure : str, default=None
+            Column of ``by_group``; by default the first one.
+
+        Returns
+        -------
+        Axes
+        """
+        name = check_some("measure", measure and [measure], self._columns)[0]
+        levels = self._levels(self.confidence_level)
+        ticks = np.concatenate([np.full(len(own), whole[name]) for _, own, whole in levels])
+        return group_axes(ax, pd.concat([own for _, own, _ in levels]), ticks, name)
 
     def difference(self, method: Method = "between_groups") -> pd.DataFrame:
         """Return how far apart the means of groups are.
@@ -538,7 +577,8 @@ class LeakageFrame:
         Returns
         -------
         DataFrame
-            A row for each measure: ``difference``, ``low`` and ``high``; 0 is fair.
+            A row for each measure and statistic, within each level of ``control``: ``difference``,
+            and for means ``low`` and ``high``; 0 is fair.
         """
         return self._compared(method, "difference")
 
@@ -554,8 +594,8 @@ class LeakageFrame:
         Returns
         -------
         DataFrame
-            A row for each measure: ``ratio``, ``low`` and ``high``; 1 is fair. NaN where a mean is
-            negative, or all are 0.
+            A row for each measure and statistic, within each level of ``control``: ``ratio``, and
+            for means ``low`` and ``high``; 1 is fair. NaN where a value is negative, or all are 0.
         """
         return self._compared(method, "ratio")
 
@@ -563,31 +603,58 @@ class LeakageFrame:
         if method not in ("between_groups", "to_overall"):
             raise ValueError(f'`method` must be "between_groups" or "to_overall"; got {method!r}.')
         to_overall = method == "to_overall"
+        compare = _differences if what == "difference" else _ratios
         # All means that are looked at lie within their intervals together.
-        rest = (1.0 - self.confidence_level) / (len(self.by_group) + to_overall)
-        table = self._means(1.0 - rest)
-        overall = self._means(1.0 - rest, _everybody(len(self._groups)))
+        n_levels = len(self.overall) if self._controls else 1
+        level = 1.0 - (1.0 - self.confidence_level) / (len(self.by_group) + to_overall * n_levels)
         rows = {}
-        for name in self._values:
-            ends = [name, f"{name}_low", f"{name}_high"]
-            groups: list[Any] = table[ends].to_numpy(dtype=float).tolist()
-            pairs = list(combinations(groups, 2))
-            if to_overall:
-                pairs = [(group, overall[ends].iloc[0].tolist()) for group in groups]
-            rows[name] = _differences(pairs) if what == "difference" else _ratios(pairs)
-        return pd.DataFrame.from_dict(rows, orient="index", columns=[what, "low", "high"])
+        for label, own, whole in self._levels(level):
+            for name, (_, is_mean, _) in self._columns.items():
+                ends = [name, f"{name}_low", f"{name}_high"] if is_mean else [name] * 3
+                groups: list[Any] = own[ends].to_numpy(dtype=float).tolist()
+                pairs: list[Any] = list(combinations(groups, 2))
+                if to_overall:
+                    pairs = [(group, whole[ends].tolist()) for group in groups]
+                found = compare(pairs)
+                key = (*label, name) if label else name
+                rows[key] = found if is_mean else (found[0], math.nan, math.nan)
+        names = [*self.by_group.index.names[: self._controls], "measure"]
+        index = (
+            pd.MultiIndex.from_tuples(rows, names=names) if self._controls else pd.Index([*rows])
+        )
+        return pd.DataFrame(list(rows.values()), index=index, columns=[what, "low", "high"])
 
-    def _means(self, level: float, groups: "pd.Series | None" = None) -> pd.DataFrame:
-        """Means and intervals of each group."""
-        labels = self._groups if groups is None else groups
+    def _levels(self, level: float) -> "list[tuple[tuple[Any, ...], pd.DataFrame, pd.Series]]":
+        """Return each level of control, its groups, and all of its records; one () without."""
+        table, whole = self._table(level, self._groups), self._table(level, self._whole)
+        if not self._controls:
+            return [((), table, whole.iloc[0])]
+        rows = {label_parts(label): row for label, row in whole.iterrows()}
+        own = table.groupby(level=list(range(self._controls)), sort=False)
+        return [(key, some, rows[key]) for label, some in own if (key := label_parts(label))]
+
+    def _extreme(self, which: str) -> "pd.Series | pd.DataFrame":
+        """Largest or smallest of each column over the groups, within levels of control."""
+        values = self.by_group[list(self._columns)]
+        if self._controls:
+            values = values.groupby(level=list(range(self._controls)), sort=False)
+        return values.agg(which)
+
+    def _table(self, level: float, labels: "pd.Series") -> pd.DataFrame:
+        """Statistics of each group, with intervals of means."""
         rows = {}
         for label, places in labels.groupby(labels, sort=True).indices.items():
             row: dict[str, float] = {"n_records": len(places)}
-            for name, values in self._values.items():
-                unit = (0.0, 1.0) if name in self._bounded else None
-                own = values[places]
-                found = mean_interval(own, confidence_level=level, value_range=unit)
-                row |= {name: own.mean(), f"{name}_low": found.low, f"{name}_high": found.high}
+            for key, (name, is_mean, function) in self._columns.items():
+                own = self._values[name][places]
+                made = function(own)
+                if np.ndim(made) or np.isnan(made):
+                    raise ValueError(f"{key!r} must be one number; got {np.shape(made) or 'NaN'}.")
+                row[key] = float(made)
+                if is_mean:
+                    unit = (0.0, 1.0) if name in self._bounded else None
+                    found = mean_interval(own, confidence_level=level, value_range=unit)
+                    row |= {f"{key}_low": found.low, f"{key}_high": found.high}
             rows[label] = row
         table = pd.DataFrame.from_dict(rows, orient="index")
         if isinstance(table.index, pd.MultiIndex):
@@ -595,10 +662,6 @@ class LeakageFrame:
         else:
             table.index.name = labels.name
         return table.astype({"n_records": int})
-
-
-def _everybody(n: int) -> "pd.Series":
-    return pd.Series("all", index=range(n), name="group")
 
 
 def _differences(pairs: list[Any]) -> tuple[float, float, float]:

@@ -18,6 +18,7 @@ import pandas as pd
 
 import skleak.plotting.labels as palette
 from skleak.plotting.labels import INK, ON_DARK, attack_label, number, shorten
+from skleak.utils._records import flat_labels
 from skleak.utils._summaries import counted_quantiles
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -138,6 +139,68 @@ class Display:
 
 
 _NAME_WIDTH = 34
+
+
+class TradeoffDisplay(Display):
+    """Plot of test score against largest loss, a line for each way of training.
+
+    The tables are ``curves_``, ``ways_`` and ``groups_`` of a `LeakageTradeoff`.
+    """
+
+    def __init__(self, curves: pd.DataFrame, ways: pd.DataFrame, groups: pd.DataFrame) -> None:
+        self.curves, self.ways, self.groups = curves, ways, groups
+        if len(groups):
+            self._layout = (1, 2), (11.0, 4.0), {}
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the lines and, on a second Axes, the means of groups; one Axes has the lines."""
+        (shape, size, options) = self._layout
+        axes = panels(new_axes(ax, size, shape, **options), (1, 2), "one Axes or two")
+        colors = styled(self.ways.index, {}, _WAYS)
+        for name, line in self.curves.groupby("way", sort=False):
+            axes[0].plot(line["largest_loss"], line["test_score"], color=colors[name], lw=1.2)
+        for name, way in self.ways.iterrows():
+            style = {"color": colors[name], "label": label_of(name), "zorder": 3}
+            axes[0].plot(way["largest_loss"], way["test_score"], "o", **style)
+        axes[0].set(xscale="log", xlabel="largest loss of a person", ylabel="test score")
+        plain_ticks(axes[0].xaxis)
+        if len(axes) == 2 and len(self.groups):
+            means = self.groups["mean_loss"].unstack("way")[list(self.ways.index)]
+            for name, column in means.items():
+                axes[1].plot(column, np.arange(len(means)), "o", color=colors[name])
+            labels = [shorten(label, _NAME_WIDTH) for label in means.index]
+            axes[1].set_yticks(np.arange(len(means)), labels=labels, parse_math=False)
+            axes[1].set(xlabel="mean loss of a group", xlim=(0.0, None))
+            tidy_axes(axes[1])
+        legend_of_names(axes[0], beside=False)
+        tidy_axes(axes[0])
+        return self._keep(axes[0])
+
+
+_WAYS = (palette.INK, palette.ORANGE, palette.PURPLE, palette.BLUE, palette.GREEN, *palette.SPARE)
+
+
+def group_axes(ax: Any, table: pd.DataFrame, overall: FloatArray, name: str) -> Any:
+    """Draw a column of a table by group with its ends, where it has any, and all as ticks.
+
+    Shapes: ``table`` (n_groups, ...), with ``n_records``; ``overall`` (n_groups,).
+    """
+    ax = new_axes(ax, (7.0, 1.2 + 0.35 * len(table)))
+    places, values = np.arange(len(table)), table[name].to_numpy(dtype=float)
+    if f"{name}_low" in table:
+        ends = table[[f"{name}_low", f"{name}_high"]].to_numpy(dtype=float).T
+        known = np.isfinite(ends).all(axis=0)  # of one record nothing is known
+        ax.hlines(places[known], *ends[:, known], color=palette.GRAY)
+    ax.plot(values, places, "o", color=palette.DEEP_BLUE, label="group")
+    ax.plot(overall, places, "|", color=palette.INK, ms=14, label="all")
+    named = zip(flat_labels(table.index.to_numpy()), table["n_records"], strict=True)
+    texts = [f"{shorten(str(label), _NAME_WIDTH)} ({n})" for label, n in named]
+    ax.set_yticks(places, texts, parse_math=False)
+    ax.set_ylim(len(table) - 0.5, -0.5)
+    ax.set_xlabel(name.replace("_", " "), parse_math=False)
+    legend_of_names(ax)
+    tidy_axes(ax)
+    return ax
 
 
 class Mark(NamedTuple):

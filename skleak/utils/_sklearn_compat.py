@@ -12,6 +12,7 @@ import numpy as np
 import sklearn
 from sklearn.base import _clone_parametrized as clone_parametrized
 from sklearn.base import _fit_context as fit_context
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV as BaseSearchCV
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods as HasMethods
@@ -101,6 +102,25 @@ def input_positions(transformer: Any, name: str) -> list[int]:
 def one_hot_widths(encoder: Any) -> list[int]:
     """Numbers of columns that a OneHotEncoder makes of each of its own."""
     return list(encoder._n_features_outs)
+
+
+def unwrapped(model: Any) -> Any:
+    """Return the model inside a search over parameters or a frozen estimator, where it is one."""
+    while isinstance(model, FrozenEstimator) or hasattr(model, "best_estimator_"):
+        model = getattr(model, "best_estimator_", None) or model.estimator
+    return model
+
+
+def training_fold(estimator: Any) -> Any:
+    """Return the table that a search has fitted an estimator on and now scores, (n, n_columns).
+
+    A scorer is handed the test fold alone; the loop that calls it has both. None outside of one.
+    """
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "_fit_and_score":
+        frame = frame.f_back  # type: ignore[assignment]
+    known = {} if frame is None else frame.f_locals
+    return known.get("X_train") if known.get("estimator") is estimator else None
 
 
 def output_container(estimator: Any) -> str | None:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from helpers import mostly_slow
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -322,3 +323,162 @@ def test_a_report_of_columns_without_names_says_whom_to_ask(wards):
     for report in (pipeline[-1].leakage_report(), leakage_report(pipeline, X, y), direct):
         asks = "skleak.inspection.leakage_report" in " ".join(report.findings)
         assert asks == (report is not direct and not report.dataset["raw_columns"])
+
+
+STATISTICS = {"mean": "mean", "worst": "max", "largest": "largest", "tail": 0.95, "spread": np.std}
+
+
+def _by_hand(values, *labels):
+    """The same statistics by pandas, as fairlearn's MetricFrame takes them by group."""
+    by = pd.Series(np.asarray(values)).groupby([np.asarray(one) for one in labels])
+    spread = by.agg(lambda own: np.std(own.to_numpy()))
+    made = [by.mean(), by.max(), by.max(), by.quantile(0.95), spread]
+    return pd.concat(dict(zip(STATISTICS, made, strict=True)), axis=1)
+
+
+def test_statistics_are_those_by_hand(people):
+    X, y, groups = people
+    loss, level = (y**2).to_numpy(), np.where(X["age"] > 0.0, "old", "young")
+    frame = LeakageFrame({"loss": loss}, groups, statistics=STATISTICS)
+    keys = [f"loss_{name}" for name in STATISTICS]
+    own = _by_hand(loss, groups).set_axis(keys, axis=1)
+    np.testing.assert_allclose(frame.by_group[keys], own, rtol=1e-12)
+    np.testing.assert_allclose(frame.group_max(), own.max(), rtol=1e-12)
+    np.testing.assert_allclose(frame.group_min(), own.min(), rtol=1e-12)
+    np.testing.assert_allclose(frame.difference()["difference"], own.max() - own.min(), rtol=1e-12)
+    np.testing.assert_allclose(frame.ratio()["ratio"], own.min() / own.max(), rtol=1e-12)
+    whole = _by_hand(loss, np.zeros(40)).iloc[0]
+    np.testing.assert_allclose(frame.overall[keys], whole, rtol=1e-12)
+    away = (own - frame.overall[keys]).abs().max()
+    found = frame.difference("to_overall")
+    np.testing.assert_allclose(found["difference"], away, rtol=1e-12)
+    # Of means alone something is said about others of the group.
+    assert found["low"].notna().tolist() == [True, False, False, False, False]
+    plain = LeakageFrame({"loss": loss}, groups)
+    assert found.loc["loss_mean"].tolist() == plain.difference("to_overall").loc["loss"].tolist()
+
+    frame = LeakageFrame({"loss": loss}, groups, statistics=STATISTICS, control=level)
+    both = _by_hand(loss, level, groups).set_axis(keys, axis=1)
+    assert frame.by_group.index.names == ["control", "group"]
+    assert frame.by_group.index.tolist() == both.index.tolist()
+    np.testing.assert_allclose(frame.by_group[keys], both, rtol=1e-12)
+    within = both.groupby(level=0)
+    np.testing.assert_allclose(frame.group_max(), within.max(), rtol=1e-12)
+    np.testing.assert_allclose(frame.group_min(), within.min(), rtol=1e-12)
+    whole = _by_hand(loss, level).set_axis(keys, axis=1)
+    np.testing.assert_allclose(frame.overall[keys], whole, rtol=1e-12)
+    apart = frame.difference()["difference"].unstack()[keys]
+    np.testing.assert_allclose(apart, within.max() - within.min(), rtol=1e-12)
+    over = frame.ratio("to_overall")["ratio"].unstack()[keys]
+    parts = both.div(whole.reindex(both.index, level=0))
+    least = np.minimum(parts, 1.0 / parts).groupby(level=0).min()
+    np.testing.assert_allclose(over, least, rtol=1e-12)
+
+
+def test_intervals_hold_over_all_levels_together(people):
+    """Means of all groups in all levels lie within their intervals at once (Bonferroni)."""
+    X, y, groups = people
+    loss, level = (y**2).to_numpy(), np.where(X["age"] > 0.0, "old", "young")
+    frame = LeakageFrame({"loss": loss}, groups, control=level)
+    share = 0.05 / len(frame.by_group)
+    for name, row in frame.difference().groupby(level=0):
+        own = [loss[(level == name) & (groups == group)] for group in np.unique(groups)]
+        means = [mean_interval(one, confidence_level=1.0 - share) for one in own]
+        high = max(a.high - b.low for a in means for b in means if a is not b)
+        assert row["high"].item() == pytest.approx(high, rel=1e-12)
+
+
+def test_levels_of_several_columns_and_labels_without_an_order(people):
+    """The attack: labels of several types, which cannot be sorted, mix up groups and levels."""
+    X, y, groups = people
+    loss, mixed = (y**2).to_numpy(), np.where(groups == "west", 1, groups.astype(object))
+    control = {"smoker": X["smoker"].to_numpy(), "old": (X["age"] > 0.0).to_numpy()}
+    frame = LeakageFrame({"loss": loss}, mixed, control=control)
+    assert frame.by_group.index.names == ["smoker", "old", "group"]
+    levels = list(control.values())
+    for (smoker, old, group), row in frame.by_group.iterrows():
+        own = (levels[0] == smoker) & (levels[1] == old) & (mixed == group)
+        assert row["loss"] == pytest.approx(loss[own].mean(), rel=1e-12)
+    away = frame.difference("to_overall")["difference"]
+    for (smoker, old), whole in frame.overall.iterrows():
+        inside = (levels[0] == smoker) & (levels[1] == old)
+        assert whole["loss"] == pytest.approx(loss[inside].mean(), rel=1e-12)
+        means = frame.by_group.loc[(smoker, old), "loss"]
+        largest = (means - whole["loss"]).abs().max()
+        assert away.loc[(smoker, old, "loss")] == pytest.approx(largest, rel=1e-12)
+
+
+def test_a_column_of_the_model_is_the_array_of_it(people):
+    X, y, _ = people
+    model = PrivateLinearRegression(0.5, random_state=0).fit(X, y)
+    weights = np.r_[np.zeros(5), np.ones(35)]
+    weighted = PrivateLinearRegression(0.5, random_state=0).fit(X, y, sample_weight=weights)
+    for fitted in (model, weighted, FrozenEstimator(model)):
+        named = LeakageFrame.from_estimator(fitted, "smoker", control="smoker")
+        smoker = X["smoker"].to_numpy()
+        array = LeakageFrame.from_estimator(
+            fitted, pd.Series(smoker, name="smoker"), control=pd.Series(smoker, name="smoker")
+        )
+        assert named.by_group.equals(array.by_group)
+        assert named.overall.equals(array.overall)
+    place = X.columns.get_loc("smoker")
+    by_place = LeakageFrame.from_estimator(model, place).by_group
+    assert by_place.equals(LeakageFrame.from_estimator(model, "smoker").by_group)
+    with pytest.raises(ValueError, match=r"`control` names the unknown column 'smokers'.*'smoker'"):
+        LeakageFrame.from_estimator(model, "smoker", control="smokers")
+    pipeline = make_pipeline(StandardScaler(), PrivateLinearRegression(0.5)).fit(X, y)
+    with pytest.raises(ValueError, match=r"rows with it are not at hand. Pass its values, `X\['sm"):
+        LeakageFrame.from_estimator(pipeline, "smoker")
+    with pytest.raises(ValueError, match=r"`control` names the column 'smoker'"):
+        LeakageFrame({"loss": y.to_numpy()}, X["smoker"].to_numpy(), control="smoker")
+
+
+@pytest.mark.slow
+def test_a_report_has_levels_too(people):
+    X, y, groups = people
+    weights = np.r_[np.zeros(5), np.ones(35)]
+    model = PrivateLinearRegression(0.5, random_state=0).fit(X, y, sample_weight=weights)
+    level = np.where(X["age"] > 0.0, "old", "young")
+    report = model.leakage_report(groups=groups)
+    how = {"statistics": ["mean", "max"], "control": pd.Series(level, index=X.index)}
+    frame = LeakageFrame.from_report(report, **how)
+    name = "fisher_information_loss"
+    own = _by_hand(model.fisher_information_loss_[5:], level[5:], groups[5:])
+    np.testing.assert_allclose(frame.by_group[f"{name}_max"], own["worst"], rtol=1e-12)
+    direct = LeakageFrame.from_estimator(model, groups, **how).by_group
+    np.testing.assert_allclose(frame.by_group[direct.columns], direct, rtol=1e-12)
+
+
+def test_it_is_shown_and_drawn(people):
+    X, y, groups = people
+    frame = LeakageFrame({"loss": y**2}, groups, control=X["smoker"], statistics=["mean", "max"])
+    assert repr(frame).startswith("Leakage of 40 records in 6 groups within 2 levels\n")
+    assert repr(frame.by_group) in repr(frame)
+    for measure in ("loss_mean", "loss_max"):
+        ax = frame.plot(measure=measure)
+        dots, ticks = ax.get_lines()
+        np.testing.assert_array_equal(dots.get_xdata(), frame.by_group[measure])
+        whole = frame.overall[measure].repeat(3)
+        np.testing.assert_array_equal(ticks.get_xdata(), whole)
+        labels = [text.get_text() for text in ax.get_yticklabels()]
+        assert labels[0] == f"0.0, north ({frame.by_group['n_records'].iloc[0]})"
+    lone = LeakageFrame({"loss": [1.0, 2.0, 3.0]}, ["a", "a", "b"])
+    ax = lone.plot(lone.plot())
+    assert len(ax.collections[0].get_segments()) == 1
+    assert repr(lone).startswith("Leakage of 3 records in 2 groups\n")
+    with pytest.raises(ValueError, match="`measure` must name some of 'loss'"):
+        lone.plot(measure="max")
+
+
+def test_statistics_that_are_none_are_told():
+    for wrong in ("least", 1.5, 2, None, ["mean", 0.0]):
+        with pytest.raises(
+            ValueError, match='`statistics` must be "mean", "max", "largest", a quan'
+        ):
+            LeakageFrame({"loss": [1.0, 2.0]}, ["a", "b"], statistics=wrong)
+    for wrong in ([], {}, [lambda x: 1.0, lambda x: 2.0], ["max", "max"]):
+        with pytest.raises(ValueError, match="each of a name of its own"):
+            LeakageFrame({"loss": [1.0, 2.0]}, ["a", "b"], statistics=wrong)
+    for wrong in (np.sort, lambda losses: np.nan):
+        with pytest.raises(ValueError, match="'loss' must be one number; got"):
+            LeakageFrame({"loss": [1.0, 2.0]}, ["a", "b"], statistics=wrong)

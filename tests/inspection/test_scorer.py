@@ -7,12 +7,19 @@ import pandas as pd
 import pytest
 from helpers import mostly_slow
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import (
+    ColumnTransformer,
+    TransformedTargetRegressor,
+    make_column_transformer,
+)
 from sklearn.decomposition import PCA
+from sklearn.ensemble import BaggingRegressor, VotingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -26,10 +33,16 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skleak.exceptions import PrivacyLeakWarning
-from skleak.inspection import make_leakage_scorer
-from skleak.inspection.scoring import dependence
+from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
+from skleak.inspection import (
+    LeakageFrame,
+    attribute_leakage,
+    leakage_report,
+    make_leakage_scorer,
+)
+from skleak.inspection._pipeline import dependence
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.preprocessing import PublicTargetScaler
 
 
 @pytest.fixture
@@ -219,7 +232,7 @@ def test_a_classifier_has_a_score_too(people):
 def test_it_refuses_what_it_cannot_measure(people):
     X, y = people
     fitted, score = pipeline().fit(X, y), make_leakage_scorer("ward")
-    with pytest.raises(TypeError, match="takes private linear estimators of skleak"):
+    with pytest.raises(TypeError, match="of private linear estimators of skleak"):
         score(LogisticRegression())
     with pytest.raises(TypeError, match="knows nothing of its training"):
         score(PrivateLinearRegression(0.5).fit(X[["age"]], y).release())
@@ -247,3 +260,196 @@ def test_scorers_are_cloned_and_pickled(people):
     for copy in (clone(score), pickle.loads(pickle.dumps(score))):
         assert copy(fitted) == score(fitted)
     assert repr(score) == "LeakageScorer(columns=['ward'], statistic='max')"
+
+
+@pytest.fixture
+def patients():
+    """People of two sexes of whom one leaks more, in steps that drop, encode or bin the column."""
+    rng = np.random.default_rng(6)
+    n = 90
+    X = pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], n, p=[0.3, 0.7]).astype(object),
+            "age": rng.normal(50.0, 9.0, n),
+            "bmi": rng.normal(25.0, 4.0, n),
+        }
+    )
+    X.loc[X["sex"] == "f", "bmi"] += 8.0 * rng.normal(size=(X["sex"] == "f").sum())
+    return X, 0.1 * X["age"] - 0.2 * X["bmi"] + rng.normal(size=n)
+
+
+NUMBERS = (StandardScaler(), ["age", "bmi"])
+STEPS = {
+    "dropped": lambda: make_column_transformer(NUMBERS),
+    "encoded": lambda: make_column_transformer(NUMBERS, (OneHotEncoder(drop="first"), ["sex"])),
+    "mixed": lambda: make_pipeline(STEPS["encoded"](), PCA(2)),
+}
+
+
+def _of_folds(pipeline, X, y, folds, statistic):
+    """The scores by hand: fit each fold, and look at the losses of its people."""
+    found = []
+    for train, _ in folds.split(X, y):
+        fitted = clone(pipeline).fit(X.iloc[train], y.iloc[train])
+        loss = fitted[-1].fisher_information_loss_
+        means = [loss[X["sex"].iloc[train] == one].mean() for one in ("f", "m")]
+        found.append(-max(means) if statistic == "group_max" else min(means) / max(means))
+    return found
+
+
+@pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.parametrize("statistic", ["group_max", "group_ratio"])
+def test_groups_are_those_of_the_training_fold(patients, steps, statistic):
+    X, y = patients
+    made = make_pipeline(STEPS[steps](), PrivateLinearRegression(0.5, alpha=0.1, random_state=0))
+    score = make_leakage_scorer(statistic=statistic, groups="sex")
+    # Of two folds the other one has as many people, of other sexes.
+    for folds in (KFold(2, shuffle=True, random_state=0), ShuffleSplit(3, random_state=1)):
+        found = cross_validate(
+            made, X, y, scoring={"s": score}, cv=folds, error_score="raise", return_train_score=True
+        )
+        by_hand = _of_folds(made, X, y, folds, statistic)
+        np.testing.assert_allclose(found["test_s"], by_hand, rtol=1e-12)
+        assert np.array_equal(found["test_s"], found["train_s"])
+    fitted = made.fit(X, y)
+    right = LeakageFrame.from_estimator(fitted, X["sex"].to_numpy())
+    expected = -right.group_max() if statistic == "group_max" else right.ratio()["ratio"]
+    assert score(fitted, X, y) == pytest.approx(expected.item(), rel=1e-12)
+    for wrong in (X.iloc[::-1], X.iloc[:40], X[["age", "bmi"]], None):
+        with pytest.raises(
+            ValueError, match=r"rows with it are not at hand|names the unknown column"
+        ):
+            score(fitted, wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::skleak.exceptions.UnevenLeakageWarning")
+def test_ways_and_strengths_are_chosen_by_the_worst_group_in_two_processes(patients):
+    X, y = patients
+    made = make_pipeline(STEPS["dropped"](), PrivateLinearRegression(0.5, random_state=0))
+    scoring = {
+        "r2": "r2",
+        "worst": make_leakage_scorer(statistic="group_max", groups="sex"),
+        "ratio": make_leakage_scorer(statistic="group_ratio", groups="sex"),
+    }
+    name, folds = "privatelinearregression", KFold(3)
+    grid = {f"{name}__reweighting": [None, "irfil", "total"], f"{name}__alpha": [0.1, 1.0]}
+    how = {"scoring": scoring, "refit": "worst", "cv": folds, "error_score": "raise"}
+    one, two = (GridSearchCV(made, grid, n_jobs=n, **how).fit(X, y) for n in (1, 2))
+    for key in ("r2", "worst", "ratio"):
+        assert np.array_equal(
+            one.cv_results_[f"mean_test_{key}"], two.cv_results_[f"mean_test_{key}"]
+        )
+    for k, parameters in enumerate(two.cv_results_["params"]):
+        for key, statistic in (("worst", "group_max"), ("ratio", "group_ratio")):
+            by_hand = _of_folds(clone(made).set_params(**parameters), X, y, folds, statistic)
+            found = [two.cv_results_[f"split{j}_test_{key}"][k] for j in range(3)]
+            np.testing.assert_allclose(found, by_hand, rtol=1e-9)
+    assert two.best_index_ == int(np.argmax(two.cv_results_["mean_test_worst"]))
+
+
+def test_groups_are_labels_too(patients):
+    X, y = patients
+    X.index = [f"p{k}" for k in range(len(X))]
+    model = PrivateLinearRegression(0.5, random_state=0)
+    numbers, sex = X[["age", "bmi"]], X["sex"].sample(frac=1.0, random_state=0)
+    score = make_leakage_scorer("bmi", statistic="group_max", groups=sex)
+    found = cross_validate(model, numbers, y, scoring={"s": score}, cv=KFold(3))["test_s"]
+    for (train, _), value in zip(KFold(3).split(X), found, strict=True):
+        fitted = clone(model).fit(numbers.iloc[train], y.iloc[train])
+        loss = pd.Series(fitted.fisher_information_loss(features=["bmi"]))
+        means = loss.groupby(X["sex"].to_numpy()[train]).mean()
+        assert value == pytest.approx(-means.max(), rel=1e-12)
+    both = make_leakage_scorer(statistic="group_ratio", groups={"s": sex, "old": X["age"] > 50.0})
+    assert 0.0 < both(model.fit(numbers, y)) < 1.0
+    quiet = PrivateLinearRegression(0.0).fit(numbers, y)
+    assert make_leakage_scorer(statistic="group_max", groups=sex)(quiet) == -np.inf
+    assert make_leakage_scorer(statistic="group_ratio", groups=sex)(quiet) == 0.0
+    with pytest.raises(ValueError, match="1 missing labels"):
+        make_leakage_scorer(statistic="group_max", groups=sex.mask(sex.index == "p3"))(model)
+
+
+def test_a_scorer_of_groups_is_asked_for_both_or_neither():
+    for how in ({"statistic": "group_max"}, {"groups": "sex"}, {"statistic": 0.9, "groups": "sex"}):
+        with pytest.raises(ValueError, match="serve, the statistics group_max, group_ratio alone"):
+            make_leakage_scorer(**how)
+
+
+def _wrapped(made, X, y, kind):
+    """Fitted: the estimator in a wrapper, and the pipeline that it holds."""
+    if kind == "search":
+        fitted = GridSearchCV(made, {"privatelinearregression__alpha": [0.1]}, cv=2).fit(X, y)
+        return fitted, fitted.best_estimator_
+    if kind == "frozen":
+        fitted = FrozenEstimator(made.fit(X, y))
+        return fitted, fitted.estimator
+    transformer = PublicTargetScaler((-10.0, 10.0))
+    fitted = TransformedTargetRegressor(made, transformer=transformer, check_inverse=False)
+    fitted.fit(X, y)
+    if kind == "all":
+        search = GridSearchCV(clone(fitted), {"regressor__privatelinearregression__alpha": [0.1]})
+        fitted = FrozenEstimator(make_pipeline("passthrough", search.fit(X, y)))
+        return fitted, fitted.estimator[-1].best_estimator_.regressor_
+    return fitted, fitted.regressor_
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["search", "frozen", "target", "all"])
+def test_all_measures_look_into_wrappers(patients, kind):
+    X, y = patients
+    model = PrivateLinearRegression(0.5, alpha=0.1, random_state=0, private_target=True)
+    wrapped, inner = _wrapped(make_pipeline(STEPS["encoded"](), model), X, y, kind)
+    own = inner[-1]._confidential_state().objective.y  # as it came out of its transformer
+    np.testing.assert_allclose(own, y / 10.0 if kind in ("target", "all") else y, rtol=1e-12)
+    for column in (None, "bmi", "sex"):
+        assert make_leakage_scorer(column)(wrapped) == make_leakage_scorer(column)(inner)
+    worst = make_leakage_scorer(statistic="group_max", groups="sex")
+    assert worst(wrapped, X, y) == worst(inner, X, own)
+    frame = LeakageFrame.from_estimator(wrapped, X["sex"].to_numpy())
+    assert frame.by_group.equals(LeakageFrame.from_estimator(inner, X["sex"].to_numpy()).by_group)
+    # The columns tell the same, and the target as it came to the model.
+    found = attribute_leakage(wrapped, X, y)
+    pd.testing.assert_frame_equal(found, attribute_leakage(inner, X, own))
+    assert ("targets" in found.attrs) == (kind in ("target", "all"))
+    reports = [leakage_report(one, X, t, groups="sex") for one, t in ((wrapped, y), (inner, own))]
+    pd.testing.assert_frame_equal(reports[0].groups, reports[1].groups)
+    with pytest.raises(ValueError, match="must be the targets that the pipeline was fitted on"):
+        attribute_leakage(wrapped, X, y + 1.0)
+    refitted = [
+        attribute_leakage(one, X, t, "age", records=[0, 1], refit_preprocessing=True)
+        for one, t in ((wrapped, y), (inner, own))
+    ]
+    pd.testing.assert_frame_equal(*refitted)
+
+
+def test_what_a_transformer_learned_from_the_targets_is_not_passed_over(patients):
+    X, y = patients
+    made = make_pipeline(STEPS["encoded"](), PrivateLinearRegression(0.5, random_state=0))
+    fitted = TransformedTargetRegressor(made, transformer=StandardScaler()).fit(X, y)
+    with pytest.raises(AttackNotApplicableError, match=r"target learned \(its `fit` reads the rec"):
+        attribute_leakage(fitted, X, y, refit_preprocessing=True)
+
+
+def test_several_models_are_refused(patients):
+    X, y = patients
+    X, label = X[["age", "bmi"]], np.where(y > y.median(), "ill", "well")
+    linear, logistic = PrivateLinearRegression(0.5), PrivateLogisticRegression(0.5)
+    several = {
+        "BaggingRegressor": BaggingRegressor(linear, 2).fit(X, y),
+        "VotingRegressor": VotingRegressor([("a", linear), ("b", linear)]).fit(X, y),
+        "CalibratedClassifierCV": CalibratedClassifierCV(logistic, cv=2).fit(X, label),
+    }
+    for name, ensemble in several.items():
+        asks = (
+            lambda one=ensemble: make_leakage_scorer()(one),
+            lambda one=ensemble: LeakageFrame.from_estimator(make_pipeline(one), label),
+            lambda one=ensemble: attribute_leakage(FrozenEstimator(one), X, y),
+            lambda one=ensemble: leakage_report(one, X, y),
+        )
+        for ask in asks:
+            with pytest.raises(TypeError, match=f"got {name}. It holds members.*fit one private"):
+                ask()
+    with pytest.raises(TypeError, match=r"got GridSearchCV\. It holds no fitted model: fit it"):
+        make_leakage_scorer()(GridSearchCV(linear, {"alpha": [0.1]}, refit=False).fit(X, y))
+    with pytest.raises(NotFittedError):
+        make_leakage_scorer()(TransformedTargetRegressor(linear))

@@ -20,7 +20,8 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
@@ -375,3 +376,49 @@ def test_counts(make_patients, make_preparation, rng):
     pipeline = make_pipeline(make_preparation(), PrivatePoissonRegressor(0.1))
     pipeline.fit(X, np.arange(60) % 4)
     assert_array_equal(skleak.release(pipeline).predict(X), pipeline.predict(X))
+
+
+def test_a_frozen_estimator_is_what_it_holds(make_patients, make_preparation, rng):
+    X = make_patients(rng)
+    pipeline = make_pipeline(make_preparation(), _model()).fit(X, _target(X))
+    plain = skleak.release(pipeline)
+    inside = make_pipeline(FrozenEstimator(pipeline[0]), FrozenEstimator(pipeline[-1]))
+    for frozen in (FrozenEstimator(pipeline), FrozenEstimator(FrozenEstimator(pipeline)), inside):
+        released = skleak.release(frozen, X=X, y=_target(X))
+        assert_array_equal(released.predict_proba(X), plain.predict_proba(X))
+        assert released[-1].provenance_["fitted_steps"] == []
+        assert b"Frozen" not in pickle.dumps(released)
+    assert type(skleak.release(FrozenEstimator(pipeline[-1]))) is ReleasedLogisticRegression
+
+
+def test_what_a_search_chose_it_learned(make_patients, make_preparation, rng):
+    X = make_patients(rng)
+    y = _target(X)
+    grid = {"alpha": [0.1, 1.0]}
+    inside = make_pipeline(make_preparation(), GridSearchCV(_model(), grid, cv=2)).fit(X, y)
+    name = "privatelogisticregression__alpha"
+    around = GridSearchCV(make_pipeline(make_preparation(), _model()), {name: [0.1]}, cv=2)
+    for search, path in ((inside, "gridsearchcv"), (around.fit(X, y), "search")):
+        with pytest.raises(NoGuaranteeError, match=f"'{path}' .*chosen by scores of the records"):
+            skleak.release(search)
+        with pytest.raises(NoGuaranteeError, match="without `require_guarantee`"):
+            skleak.release(search, allow_fitted=True, require_guarantee=True)
+        with pytest.warns(PrivacyLeakWarning, match="chosen by scores of the records"):
+            released = skleak.release(search, X=X, y=y, allow_fitted=True)
+        assert released[-1].provenance_["fitted_steps"] == [path]
+        assert_array_equal(released.predict_proba(X), search.predict_proba(X))
+        payload = pickle.dumps(released)
+        assert not any(word in payload for word in (b"GridSearchCV", b"cv_results_", b"_state"))
+
+
+def test_a_pipeline_of_ones_own_is_refused(rng):
+    """The attack: a composition that `walk` does not look into hides the noiseless model."""
+
+    class Mine(Pipeline):
+        pass
+
+    X, y = rng.normal(size=(30, 3)), np.arange(30) % 2
+    own = Mine([("model", _model())]).fit(X, y)
+    for fitted in (own, FrozenEstimator(own), make_pipeline(Normalizer(), own)):
+        with pytest.raises(TypeError, match="got Mine at its end"):
+            skleak.release(fitted, allow_fitted=True)

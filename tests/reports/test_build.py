@@ -350,6 +350,14 @@ def test_the_most_exposed_of_many_records_is_proven_from_few(estimator, rng, mon
     assert not few.features["exact"].all()
 
 
+def test_labels_of_carriers_keep_their_type(rng):
+    X = pd.DataFrame({"rare": np.arange(200) < 4, "age": rng.normal(size=200)}).astype(float)
+    y = rng.integers(0, 2, 200)  # of which no value is rare
+    carriers = PrivateLogisticRegression(0.01, alpha=1e-3).fit(X, y).leakage_report().carriers
+    assert sorted(carriers["record"]) == [0, 1, 2, 3]
+    assert carriers["record"].dtype.kind == "i"
+
+
 def test_solving_for_all_is_announced(model, monkeypatch):
     monkeypatch.setattr("skleak.report.measures._RATE", 1.0)
     with pytest.warns(CostWarning, match="Solving for .* records exactly takes about"):

@@ -551,7 +551,8 @@ class _Records:
             labels = self._labels(rare.position) if len(rare) else []
             own, share = rare.columns["from_own"], rare.columns["share"]
             measures = (share, own, gained(own), true_positives(own))
-            parts.append(pd.DataFrame(dict(zip(CARRIERS, (name, labels, *measures), strict=True))))
+            part = dict(zip(CARRIERS, (name, labels, *measures), strict=True))
+            parts += [pd.DataFrame(part)] if len(rare) else []  # labels of nobody have no type
             count: dict[str, Any] = {"column": name, "n_carriers": known.n}
             count |= {"n_unmeasured": found.n_unmeasured, "n_found": found.n_found}
             for end, values in (("least", known.smallest), ("most", known.largest)):
