@@ -57,7 +57,10 @@ _WAYS = {
     "total": ("total", "isotropic"),
     "curvature": (None, "curvature"),
     "minimax": (None, "minimax"),
+    "least_mean": (None, "least_mean"),
 }
+# For equal weights and a private target the last one is the one before it.
+_DEFAULT = ("irfil", "total", "curvature", "minimax")
 # Releases that are scored on each fold, at multiples of the noise scale of equal cost.
 _RELEASES, _STRENGTHS = 20, (0.25, 0.5, 1.0, 2.0, 4.0)
 # Share of people whose loss the quantile of the table is not below; ends of 95 % of releases.
@@ -259,7 +262,7 @@ def _candidates(estimator: Any, candidates: Any) -> dict[str, Any]:
                 f"isotropic noise and is always there; got {list(candidates)!r}."
             )
         return dict(candidates)
-    names = tuple(_WAYS) if isinstance(candidates, str) and candidates == "default" else candidates
+    names = _DEFAULT if isinstance(candidates, str) and candidates == "default" else candidates
     if not isinstance(names, list | tuple) or any(name not in _WAYS for name in names):
         raise ValueError(
             f"`candidates` must be 'default', a list of some of {list(_WAYS)!r}, or a dictionary "
@@ -414,8 +417,9 @@ def leakage_tradeoff(
     candidates : "default", list of str or mapping from str to estimator, default="default"
         Ways beside "none". By default "irfil" and "total", which reweight, "curvature" and
         "minimax", which shape the noise; those that do not apply are left out, and ``notes`` says
-        why. A list names some of them, and a mapping holds estimators on the same encoded records,
-        whose own ``noise_scale`` is not read; what does not apply is then an error.
+        why. A list names some of them, or "least_mean", another shape, and a mapping holds
+        estimators on the same encoded records, whose own ``noise_scale`` is not read; what does not
+        apply is then an error.
     cv : int, splitter, iterable or None, default=None
         Parts the records for test scores, as in `cross_val_score`; 5 folds by default, without
         parting the records of a person.

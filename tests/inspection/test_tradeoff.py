@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import UnevenLeakageWarning
+from skleak.influence.leakage import leakage_model
 from skleak.influence.noise import noise_root
 from skleak.inspection import leakage_report, leakage_tradeoff
 from skleak.linear_model import (
@@ -267,6 +268,20 @@ def test_candidates_of_ones_own_are_matched_in_the_same_objective(linear):
     for other in (clone(model).set_params(fit_intercept=False), MODELS["poisson"]):
         with pytest.raises(ValueError, match="another loss, or other columns"):
             leakage_tradeoff(model, X, np.abs(y), candidates={"other": other}, cv=2)
+
+
+def test_the_least_mean_at_equal_cost_is_least(linear):
+    model, X, y, *_ = linear
+    ways = ["none", "curvature", "minimax", "least_mean"]
+    found = leakage_tradeoff(model, X, y, candidates=ways, cv=2)._measured
+    squares = {}
+    for way in found:
+        measure = leakage_model(way.state.at_noise(way.noise_scale))
+        terms = measure.terms(way.batch, [way.state.whole_record], "trace")
+        mean = measure.record_loss(way.batch, norm="trace") if terms is None else terms.mean[:, 0]
+        squares[way.name] = np.mean(np.square(mean))  # through the mean alone
+    assert squares["least_mean"] <= min(squares.values()) * (1.0 + 1e-9)
+    assert squares["least_mean"] < 0.999 * min(squares["none"], squares["curvature"])
 
 
 def test_reports_figures_and_copies(linear, tmp_path):
