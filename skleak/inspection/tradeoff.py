@@ -23,6 +23,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.pipeline import Pipeline
+from tqdm import tqdm
 
 from skleak.adversary.knowledge import as_column, as_table, column_names, raw_column, take_rows
 from skleak.influence.leakage import leakage_model
@@ -63,6 +64,8 @@ _WAYS = {
 _DEFAULT = ("irfil", "total", "curvature", "minimax")
 # Releases that are scored on each fold, at multiples of the noise scale of equal cost.
 _RELEASES, _STRENGTHS = 20, (0.25, 0.5, 1.0, 2.0, 4.0)
+# Entries of a table from which on all this takes a minute or more, and says how far it is.
+_LONG = 1e6
 # Share of people whose loss the quantile of the table is not below; ends of 95 % of releases.
 _QUANTILE, _ENDS = 0.95, (0.025, 0.975)
 # Doublings of the noise, and halvings of the last one, in the search for a ratio of groups.
@@ -474,12 +477,14 @@ def leakage_tradeoff(
             f"ways are given; got {scale!r}. For a goal, pass the `noise_scale_` of its fit."
         )
     data = _Data.of(estimator, X, y, groups, persons, cv)
-    found = list(_ways(data, estimator, candidates, float(scale)))
+    hidden = not model.verbose and np.size(data.table) < _LONG
+    shown = tqdm(_ways(data, estimator, candidates, float(scale)), "ways", disable=hidden)
+    found = list(shown)
     ways = tuple(one for one in found if isinstance(one, _Way))
     notes = [one for one in found if isinstance(one, str)]
     rows, by_group, curves, plain = {}, {}, [], None
     at = _STRENGTHS.index(1.0)
-    for way in ways:
+    for way in tqdm(ways, "scores on folds", disable=hidden):
         scores, failed = data.scores(way)
         plain = scores[at] if plain is None else plain
         if failed:
