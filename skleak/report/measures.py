@@ -56,7 +56,7 @@ _ROUND_OFF = 1e-13
 # Nodes of the normal law of a number, and the step between its values, in standard deviations.
 _N_NODES, _STEP = 7, 0.01
 # Records whose numbers are looked at to find those that are known best.
-_MOST_EXPOSED = 512
+_MOST_EXPOSED = 128
 # Entries of the table of changed records of columns that are solved for together: 8 MB.
 _TOGETHER = 1 << 20
 
@@ -212,9 +212,12 @@ class Separator:
             assert one is not None
             distances, errors = one.moved(columns, moves)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # rounded up
-                shares = np.where(errors > 0.0, errors / distances * (1.0 + 1e-6), 0.0)
-                found = zip(distances.copy(), shares.astype(np.float32), strict=True)
-            self._moved.update(zip(map(id, some), found, strict=True))
+                shares = np.zeros(1)
+                if errors.any():
+                    shares = np.where(errors > 0.0, errors / distances * (1.0 + 1e-6), 0.0)
+                held = np.broadcast_to(shares.astype(np.float32), errors.shape)
+            pairs = zip(distances.copy(), held, strict=True)
+            self._moved.update(zip(map(id, some), pairs, strict=True))
 
     def _unit_losses(self, unknown: Unknown, which: IntArray | slice) -> FloatArray:
         """Fisher information loss of some records about a column, at unit noise, (b,)."""
@@ -321,8 +324,8 @@ class Separator:
             if not unknown.sd[0] > 0.0:
                 continue
             if exposed is None:
-                order = np.argsort(-self.exposure(unknown), kind="stable")
-                exposed = order[: self.n_exposed]
+                which, told = self.exposure(unknown)
+                exposed = which[np.argsort(-told, kind="stable")[: self.n_exposed]]
             known = exposed[self.rows[exposed] >= 0]
             if self._differentiable and len(known) and self._sharp(unknown, known):
                 squares[k] = self._speeds(known, unknown)
@@ -342,23 +345,22 @@ class Separator:
         """True if encodings tell all, and are sharp enough to be differentiated."""
         return not self.state.noise.reads_data and self.state.balanced is None
 
-    def exposure(self, unknown: Unknown, distances: FloatArray | None = None) -> FloatArray:
-        """Estimate how well a number of each record may be known, (n,).
+    def exposure(
+        self, unknown: Unknown, distances: FloatArray | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        """Estimate how well a number of some records may be known: which, and how well, (m,) each.
 
-        Of many records those are zero of which a step tells far less than of the others, by its
-        estimated ``distances`` (n,).
+        Of many records those of which a step tells most, by its estimated ``distances`` (n,).
         """
         one = self.one_step if self._differentiable else None
         if one is None or unknown.columns is None:
             squares = self._unit_losses(unknown, np.s_[:]) ** 2
-            return np.where(self.batch.present, squares, 0.0)
+            return np.arange(len(squares)), np.where(self.batch.present, squares, 0.0)
         some = np.flatnonzero(self.batch.present)
         if len(some) > 2 * _MOST_EXPOSED:
             far = self._estimated(unknown)[0][0] if distances is None else distances
             some = np.sort(some[np.argpartition(far[some], -_MOST_EXPOSED)[-_MOST_EXPOSED:]])
-        squares = np.zeros(len(self.rows))
-        squares[some] = self._speeds(some, unknown)
-        return squares
+        return some, self._speeds(some, unknown)
 
     def _speeds(self, some: IntArray, number: Unknown) -> FloatArray:
         """Information about a number in some records, by one Newton step, (b,)."""
@@ -448,10 +450,11 @@ class Leads(Merged):
         batch = separator.batch
         own = unknown.entries(batch.X, batch.y)
         distances, error, exact = separator.estimated(unknown, own)
-        known, some = np.zeros(len(own)), np.zeros(len(own), dtype=bool)
+        which, known = np.zeros(0, dtype=np.intp), np.zeros(0)
         if unknown.kind == "number" and float(unknown.sd[0]) > 0.0:
-            known, some = separator.exposure(unknown, distances[0]), batch.present
-        exposed = Largest.of(separator.n_exposed, known, position, {}, some)
+            which, known = separator.exposure(unknown, distances[0])
+        there = batch.present[which]
+        exposed = Largest.of(separator.n_exposed, known, position[which], {}, there)
         asked = batch.present & ~exact
         open_ = np.flatnonzero(separator.solvable(unknown) & (separator.rows >= 0) & asked)
         most, lost = separator.most_solved(unknown.n_candidates), int(asked.sum()) - len(open_)

@@ -252,24 +252,31 @@ def _survey(
 ) -> _Survey:
     """Look for what matters in a block of records."""
     model = asked.model
-    losses = [model.record_loss(batch), model.record_loss(batch, norm="trace")]
+    blocks, taking_part = [one.block for one in asked.unknowns], batch.participants()
+    diagonal = (
+        None if _single(model.state, batch, blocks) else model.record_loss(batch, norm="trace")
+    )
+    present = np.flatnonzero(batch.present)
+    # Of the n x d table of leakage only one block of rows exists at once.
+    columns, most = Moments.of(np.empty((0, len(blocks)))), max(len(blocks), model.state.n_features)
+    squares = np.zeros(len(batch))
+    for rows in row_blocks(len(taking_part), most) if blocks else ():
+        table = model.feature_loss(taking_part.take(rows), blocks)
+        columns = columns.merged(Moments.of(table))
+        if diagonal is None:
+            squares[present[rows]] = _root_mean_square(table)
+    losses = [model.record_loss(batch), squares if diagonal is None else diagonal]
     if model.conditional is not model:
         losses.append(model.conditional.record_loss(batch))
     terms = model.terms(batch, [model.state.whole_record])
     if terms is not None:
         losses += [terms.mean[:, 0], terms.covariance[:, 0]]
-    present = np.flatnonzero(batch.present)
     loss, parts = losses[0], None
     told = {"sample_weight": batch.sample_weight, "diagonal": losses[1]}
     if groups is not None:
         own, place = loss[present], position[present]
         parts = Groups.of(groups[present], lambda some: _Group.of(own[some], place[some]))
         told["group"] = groups
-    blocks, taking_part = [one.block for one in asked.unknowns], batch.participants()
-    # Of the n x d table of leakage only one block of rows exists at once.
-    columns, most = Moments.of(np.empty((0, len(blocks)))), max(len(blocks), model.state.n_features)
-    for rows in row_blocks(len(taking_part), most) if blocks else ():
-        columns = columns.merged(Moments.of(model.feature_loss(taking_part.take(rows), blocks)))
     leads: tuple[Leads, ...] = ()
     if model.state.converged:
         separator = asked.separator(batch)
@@ -284,6 +291,23 @@ def _survey(
         Largest.of(asked.n_kept, loss, position, told, batch.present if asked.outside else None),
         leads,
     )
+
+
+def _single(state: FitState, batch: RecordBatch, blocks: Sequence[Columns]) -> bool:
+    """Return True if these are all unknowns of a whole record, one by one."""
+    sizes = [block.count(state.n_features, state.factor.n_target_directions) for block in blocks]
+    found = [block.indices for block in blocks if block.indices is not None and not block.target]
+    every = np.sort(np.concatenate(found)) if found else np.zeros(0)
+    whole = state.whole_record.target == any(block.target for block in blocks)
+    alone = batch.persons is None and state.converged and set(sizes) == {1} and whole
+    return alone and np.array_equal(every, np.arange(state.n_features))
+
+
+def _root_mean_square(table: FloatArray) -> FloatArray:
+    """Root mean square of each row, whose squares may overflow, (n,)."""
+    unit = table.max(axis=1, keepdims=True)
+    unit = np.where((unit > 0.0) & np.isfinite(unit), unit, 1.0)
+    return np.asarray(unit[:, 0] * np.sqrt(np.mean((table / unit) ** 2, axis=1)))
 
 
 @dataclass(frozen=True)
@@ -310,7 +334,7 @@ class _Column(Merged):
         surely = true_positives(one.from_own[carrying])
         sure = ~np.isnan(surely)
         most = _MOST_CARRIERS if asked.outside else len(position)
-        gains = gain[present]
+        gains = shown = gain if present.all() else gain[present]
         if not asked.outside and not np.all(np.isnan(gains)):  # more is not asked of them
             gains = np.nanmedian(gains, keepdims=True)
         return cls(
@@ -320,8 +344,8 @@ class _Column(Merged):
             Moments.of(surely[sure][:, None]),
             int(np.sum(surely[sure] > 0.5)),
             int(np.sum(~sure)),
-            int(np.sum(gain[present] > LIMIT)),
-            int(np.sum(~np.isnan(gain[present]))),
+            int(np.sum(shown > LIMIT)),
+            int(np.sum(~np.isnan(shown))),
             one.note,
         )
 
