@@ -419,7 +419,7 @@ _SINGULAR = 1e-11
 
 @dataclass(frozen=True)
 class Counting:
-    """How records count in the moments B, which a shape ``A # A B A`` is made of."""
+    """Count records in the moments B, of which a shape ``A # A B A`` is made."""
 
     name: str
     power: int  # of the weight of a record
