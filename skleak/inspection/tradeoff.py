@@ -755,7 +755,8 @@ class LeakageTradeoff(Report):
         return sentences("tradeoff_lead", self.settings | told | given)
 
     def _document(self, *, figures: bool) -> Document:
-        said = dict(terms("tradeoff_captions", self.settings))
+        grouped = {"grouped": len(self.groups_) > 0}
+        said = dict(terms("tradeoff_captions", self.settings | grouped))
         answer, *rest = self.findings
         columns = columns_of(self.ways_, said["ways table"])
         sections = [

@@ -300,6 +300,9 @@ def test_reports_figures_and_copies(linear, tmp_path):
     assert "<svg" in page
     assert all(f">{name}<" in page for name in WAYS)
     assert found._repr_html_()
+    beside = "Beside, the mean loss of each group"
+    alone = dataclasses.replace(found, groups_=found.groups_.iloc[:0])
+    assert (beside in page, beside in alone.to_html()) == (True, False)
     rows = found.to_dict()["groups_"]
     assert {"way", "group", "mean_loss"} <= set(rows[0])
     assert found.to_json()
