@@ -630,15 +630,22 @@ class LeakageFrame:
         if not self._controls:
             return [((), table, whole.iloc[0])]
         rows = {label_parts(label): row for label, row in whole.iterrows()}
-        own = table.groupby(level=list(range(self._controls)), sort=False)
+        own = self._within_controls(table)
         return [(key, some, rows[key]) for label, some in own if (key := label_parts(label))]
 
     def _extreme(self, which: str) -> "pd.Series | pd.DataFrame":
         """Largest or smallest of each column over the groups, within levels of control."""
         values = self.by_group[list(self._columns)]
         if self._controls:
-            values = values.groupby(level=list(range(self._controls)), sort=False)
+            values = self._within_controls(values)
         return values.agg(which)
+
+    def _within_controls(self, table: pd.DataFrame) -> Any:
+        """Group the rows by their levels of control."""
+        # pandas 2 warns of a list with one level: its labels are scalars, as in pandas 3 tuples.
+        return table.groupby(
+            level=list(range(self._controls)) if self._controls > 1 else 0, sort=False
+        )
 
     def _table(self, level: float, labels: "pd.Series") -> pd.DataFrame:
         """Statistics of each group, with intervals of means."""
