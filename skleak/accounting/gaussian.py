@@ -27,6 +27,7 @@ _SMALL_MU = 0.1
 # Beyond this many standard deviations everything underflows; its square must not overflow.
 _FAR = 1e150
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_MANY = 128  # roots that are found from bounds
 # Terms of a series in mu whose error is rounding, and where the moments in it begin to cancel.
 _N_TERMS, _CANCELS = 12, 10.0
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -213,9 +214,14 @@ def gaussian_epsilon(mu: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
 def _root_below(mu: FloatArray, goal: FloatArray, above: FloatArray) -> FloatArray:
     """Epsilon at which the logarithm of delta reaches a goal, from bounds above it, (n,).
 
-    The logarithm is concave in epsilon, so that Newton's steps from above pass no root.
+    The logarithm is concave in epsilon, so that Newton's steps from above pass no root, and those
+    from below lead above it.
     """
     epsilon, pending = above.copy(), np.arange(len(mu))
+    if len(mu) > _MANY:  # most begin near those of some others
+        some = np.argsort(mu)[np.linspace(0, len(mu) - 1, _MANY).astype(np.intp)]
+        share = _root_below(mu[some], goal[some], above[some]) / above[some]
+        epsilon *= np.interp(mu, mu[some], share)
     for _ in range(_STEPS):
         m, e = mu[pending], epsilon[pending]
         reached = log_gaussian_delta(m, e)
@@ -223,7 +229,7 @@ def _root_below(mu: FloatArray, goal: FloatArray, above: FloatArray) -> FloatArr
             step = (goal[pending] - reached) / np.exp(e + log_ndtr(-e / m - 0.5 * m) - reached)
         near = np.abs(goal[pending] - reached) <= _NEAR
         epsilon[pending] = np.where(near, e, e - step)
-        pending = pending[~near & ~(step <= 1e-13 * e)]
+        pending = pending[~near & ~(np.abs(step) <= 1e-13 * e)]
         if not len(pending):
             return epsilon
     found = elementwise.find_root(

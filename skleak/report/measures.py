@@ -45,9 +45,9 @@ RARE = 0.05
 MOST_WORK = 1e10
 _RATE = 1e9  # of these, a second
 _ROUNDS = 3
-# Records of a column that are solved for first, where it is mostly one of these; what estimates may
+# What estimates may
 # err by rounding; and their bounds from which on records of a rare value are solved for; relative.
-_FIRST, _SLACK, _SHARP = 3, 1e-7, 1e-2
+_SLACK, _SHARP = 1e-7, 1e-2
 _PASSES, _REWEIGHTED_PASSES = 3.0, 30.0
 _SYSTEM = 3e8  # as much as a system of its own takes for each value, however small it is
 _MOST_PARAMETERS = 100  # of a fit whose reweighting is solved for
@@ -98,6 +98,7 @@ class Separator:
     longest: float | None = None  # see `OneStep`; None for that of the fit
     # Distances, (n,), and shares of them that they may err by, of single precision.
     _moved: dict[int, tuple[FloatArray, Array]] = field(default_factory=dict, repr=False)
+    _targets: dict[int, tuple[FloatArray, ...]] = field(default_factory=dict, repr=False)
     # Held, as what is kept of each goes by its identity.
     _looked: list[Unknown] = field(default_factory=list, repr=False)
 
@@ -134,8 +135,9 @@ class Separator:
             here = here[inside]
             distances[:, here], exact[here] = solved.distances[:, inside], solved.exact[inside]
             lost = ~np.isfinite(distances[0])
-            told, some_lost = bool(np.all((exact | lost)[present])), bool(np.any(lost & present))
-            distances = self.over_noise(np.where(present, distances, 0.0))
+            told, some_lost = bool(np.all(exact | lost | ~present)), bool(np.any(lost & present))
+            distances[:, ~present] = 0.0
+            distances = self.over_noise(distances)
             note = self.why(unknown, told, some_lost, solved.settled)
         number, few = unknown.kind == "number", unknown.values is not None
         return Separation(
@@ -179,15 +181,20 @@ class Separator:
             done = sharp and (moves is not None or one.compares_all(unknown.n_candidates))
             exact = np.full(n, done) & (self.rows >= 0)
             if unknown.columns is None and self.state.balanced is None:
-                between, apart, error = one.targets(unknown.candidates(own)[..., 0])
+                if id(unknown) not in self._targets:
+                    self._looked.append(unknown)
+                    self._targets[id(unknown)] = one.targets(unknown.candidates(own)[..., 0])
+                between, apart, error = self._targets[id(unknown)]
                 between = apart if unknown.values is None else between
                 return np.stack([between, apart]), error, exact
             if moves is not None:
                 if id(unknown) not in self._moved:
                     self.look([unknown])
                 distance, share = self._moved[id(unknown)]
-                with np.errstate(invalid="ignore"):
-                    error = np.where(share > 0.0, share * distance, 0.0)
+                error = np.zeros(n)
+                if share.any():
+                    with np.errstate(invalid="ignore"):
+                        error = np.where(share > 0.0, share * distance, 0.0)
                 return np.broadcast_to(distance, (2, n)), error, exact
             if unknown.columns is not None:
                 values = unknown.candidates(own)[:, 0]
@@ -354,7 +361,7 @@ class Separator:
         """
         one = self.one_step if self._differentiable else None
         if one is None or unknown.columns is None:
-            squares = self._unit_losses(unknown, np.s_[:]) ** 2
+            squares = self._unit_losses(unknown, np.s_[:]) ** 2 if one is None else one.of_target
             return np.arange(len(squares)), np.where(self.batch.present, squares, 0.0)
         some = np.flatnonzero(self.batch.present)
         if len(some) > 2 * _MOST_EXPOSED:
@@ -414,7 +421,8 @@ class Separator:
         size = max(1.0, float(np.linalg.norm(self.state.factor.coefficients)))
         moved = np.where(distances > _ROUND_OFF * size, distances, 0.0)
         if self.state.noise_scale > 0.0:
-            return np.asarray(moved / self.state.noise_scale)
+            moved /= self.state.noise_scale
+            return np.asarray(moved)
         return np.where(moved > 0.0, np.inf, 0.0)
 
     def why(self, unknown: Unknown, exact: bool, lost: bool, settled: bool) -> str:
@@ -513,7 +521,7 @@ class _Search:
         rare = np.searchsorted(some, leads.rare.position)
         most = separator.most_solved(unknown.n_candidates)
         # All, where there is time for all, or nothing tells which are enough.
-        first = most if leads.n_open <= most or unbounded.any() else min(_FIRST, most)
+        first = most if leads.n_open <= most or unbounded.any() else 1
         others = leads.far.score[-1] if leads.n_open > len(leads.far) else -np.inf
         estimates = distances, highest, unbounded, leads.n_unbounded, float(others)
         return cls(unknown, some, where, candidates, *estimates, rare, first, most, *more)

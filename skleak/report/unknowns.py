@@ -111,9 +111,10 @@ class Unknown:
             return np.full(len(own), np.nan)
         shares = self.counts / self.counts.sum()
         if own.shape[1] == 1:
-            line = self.values[:, 0]
-            place = np.minimum(np.searchsorted(line, own[:, 0]), len(line) - 1)
-            return np.where(line[place] == own[:, 0], shares[place], 0.0)
+            found, line = np.zeros(len(own)), own[:, 0].copy()
+            for value, share in zip(self.values[:, 0], shares, strict=True):
+                np.putmask(found, line == value, share)
+            return found
         every, codes = np.unique(np.vstack([self.values, own]), axis=0, return_inverse=True)
         known, codes = np.zeros(len(every)), np.ravel(codes)
         known[codes[: len(shares)]] = shares
@@ -146,8 +147,9 @@ class ColumnFacts:
         if entries is None or np.max(codes, initial=-1) >= MAX_VALUES:
             none = np.zeros(0, dtype=np.intp)
             return cls(n, None, none, none, moments)
-        start = np.unique(codes, return_index=True)[1]
         total = np.bincount(codes, counts).astype(np.intp)
+        start = np.zeros(len(total), dtype=np.intp)
+        start[codes[::-1]] = np.arange(len(codes))[::-1]  # the first of each is the last one put
         return cls(n, entries[start], total, first[start], moments)
 
     @classmethod

@@ -109,8 +109,11 @@ class Largest:
         where: BoolArray | None = None,
     ) -> Self:
         """Choose rows of a block, of those in a mask ``where``; all shapes are (n, ...)."""
-        rows = np.arange(len(score)) if where is None else np.flatnonzero(where)
-        rows = rows[_first(k, score[rows], position[rows])]
+        if where is None or where.all():
+            rows = _first(k, score, position)
+        else:
+            rows = np.flatnonzero(where)
+            rows = rows[_first(k, score[rows], position[rows])]
         chosen = {name: np.asarray(values)[rows] for name, values in columns.items()}
         return cls(k, score[rows], position[rows], chosen)
 

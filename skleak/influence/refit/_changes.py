@@ -237,8 +237,11 @@ class Change:
         y = self.y if a.shape[2] == 1 else self.y.ravel()
         terms = self.weight[..., None] * self.objective.loss.residual(own, y).reshape(a.shape)
         terms[self.weight == 0.0] = 0.0  # what is not there may overflow
-        gradient = np.empty((len(a), len(self.w)))
-        gradient[:, self._layout] = self.x.transpose(0, 2, 1) @ terms
+        if terms.shape[1:] == (1, 1):
+            gradient = self.x[:, 0] * terms[:, 0]
+        else:
+            gradient = np.empty((len(a), len(self.w)))
+            gradient[:, self._layout] = self.x.transpose(0, 2, 1) @ terms
         if self.more:
             gradient += self.more * self.objective.penalty * total / (total + self.more) * self.w
         return gradient
@@ -290,7 +293,11 @@ class Change:
 
     @cached_property
     def _inverse_system(self) -> FloatArray:
-        return each_or_nan(np.linalg.inv, self._terms[2])
+        system = self._terms[2]
+        if system.shape[1] == 1:
+            nothing = np.full_like(system, np.nan)
+            return np.divide(1.0, system, out=nothing, where=system != 0.0)
+        return each_or_nan(np.linalg.inv, system)
 
     @cached_property
     def hessian(self) -> ChangedHessian:

@@ -69,9 +69,14 @@ class ChangedHessian:
 
     def solve(self, gradient: FloatArray) -> FloatArray:
         """Solve ``H' x = gradient`` for every objective, of shape (b, p)."""
-        correction = self.core @ (self.basis @ gradient[:, :, None])
-        found = self.basis.transpose(0, 2, 1) @ correction
-        return np.asarray(gradient @ self.inverse - found[:, :, 0])
+        if self.basis.shape[1] == 1:
+            basis = self.basis[:, 0]
+            along = self.core[:, 0, 0] * np.einsum("ij,ij->i", basis, gradient)
+            found = basis * along[:, None]
+        else:
+            correction = self.core @ (self.basis @ gradient[:, :, None])
+            found = (self.basis.transpose(0, 2, 1) @ correction)[:, :, 0]
+        return np.asarray(gradient @ self.inverse - found)
 
 
 def refitted_step(objective: Objective, w: FloatArray) -> FloatArray:
@@ -513,6 +518,11 @@ class OneStep:
         error = self._error(self.weight * most * np.sqrt(self.leverage), self.longest, 1.0)
         return size * np.ptp(both, axis=1), size * most, 2.0 * error
 
+    @property
+    def of_target(self) -> FloatArray:
+        """Squared speed of the minimizer in the target of each, (n,)."""
+        return self.weight**2 * self.length
+
     def column(self, j: int, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Largest distance of two values of a column, and of one from the record's own, (n,) each.
 
@@ -657,7 +667,7 @@ class _Columns:
         one, other = np.sqrt(np.maximum(h, 0.0)), np.sqrt(inverse)
         terms = np.abs(g0) * one + np.abs(g1) * other
         terms *= np.abs(q0) * one + np.abs(q1) * other
-        mean, determinant = step.mean, step.determinant
+        mean, determinant = 0.5 * (step.diagonal[0] + step.diagonal[1]), step.determinant
         least = mean - np.sqrt(np.maximum(mean * mean - determinant, 0.0))
         least = np.maximum(np.minimum(least, 1.0) - _ROUNDED, 0.0)
         with np.errstate(divide="ignore"):
@@ -680,7 +690,7 @@ class _Columns:
             b10, b11 = m01 * (h + t * u), 1.0 + m01 * (u + t * inverse)
         determinant = b00 * b11 - b01 * b10
         q = (b11 * g0 - b01 * g1) / determinant, (b00 * g1 - b10 * g0) / determinant
-        return _Step(t, (g0, g1), q, 0.5 * (b00 + b11), determinant)
+        return _Step(t, (g0, g1), q, (b00, b11), determinant)
 
     def squares(self, q0: FloatArray, q1: FloatArray) -> FloatArray:
         """Return ``|A V q|^2``, of shape (b, k)."""
@@ -695,5 +705,5 @@ class _Step:
     t: FloatArray  # how far the entry moves
     g: tuple[FloatArray, FloatArray]
     q: tuple[FloatArray, FloatArray]
-    mean: FloatArray  # of the eigenvalues of ``I + M V^T A V``
+    diagonal: tuple[FloatArray, FloatArray]  # of ``I + M V^T A V``
     determinant: FloatArray

@@ -329,14 +329,17 @@ class _Column(Merged):
         """Summarize a block of records."""
         present, gain = batch.present, gained(one.distance)
         told = {name: getattr(one, name) for name in ("distance", "from_own", "share", "exact")}
-        known = np.nan_to_num(one.distance, nan=-1.0, posinf=np.inf)
+        known = np.where(np.isnan(one.distance), -1.0, one.distance)
         carrying = present & (one.share <= RARE)
         surely = true_positives(one.from_own[carrying])
         sure = ~np.isnan(surely)
         most = _MOST_CARRIERS if asked.outside else len(position)
-        gains = shown = gain if present.all() else gain[present]
-        if not asked.outside and not np.all(np.isnan(gains)):  # more is not asked of them
-            gains = np.nanmedian(gains, keepdims=True)
+        shown = gain if present.all() else gain[present]
+        missing = np.isnan(shown)
+        gains = shown if not missing.any() else shown[~missing]
+        if not asked.outside and len(gains):  # more than their median is not asked of them
+            middle = [(len(gains) - 1) // 2, len(gains) // 2]
+            gains = np.partition(gains, middle)[middle].mean(keepdims=True)
         return cls(
             Largest.of(1, known, position, told, present),
             Quantiles.of(gains, 1 << 12),
@@ -345,7 +348,7 @@ class _Column(Merged):
             int(np.sum(surely[sure] > 0.5)),
             int(np.sum(~sure)),
             int(np.sum(shown > LIMIT)),
-            int(np.sum(~np.isnan(shown))),
+            int(np.sum(~missing)),
             one.note,
         )
 
@@ -377,9 +380,8 @@ def _measure(
     largest, telling = np.full(n, -np.inf), np.full(n, -1)
     columns, separations = list[_Column](), list[Separation]()
     for one in found:
-        distance = np.nan_to_num(one.distance, nan=-np.inf, posinf=np.inf)
-        better = distance > largest
-        largest[better], telling[better] = distance[better], len(columns)
+        better = one.distance > largest  # where it is known
+        largest[better], telling[better] = one.distance[better], len(columns)
         columns.append(_Column.of(one, batch, position, asked))
         separations.append(one if keeps else one.without_records())
     largest[telling < 0] = np.nan
