@@ -1,18 +1,24 @@
 """What is owed to confidential records: by estimators, by audits, and by numbers read off them."""
 
 import dis
+import sys
 import threading
 import types
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 from sklearn.base import clone
 
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.utils._arguments import deep_names
-from skleak.utils._sklearn_compat import ShownAttributesMixin, forget_callbacks
+from skleak.utils._arguments import OwnSeed, deep_names
+from skleak.utils._sklearn_compat import (
+    ShownAttributesMixin,
+    forget_callbacks,
+    outer_stacklevel,
+)
 
 _lock = threading.Lock()
 _own_runs = 0
@@ -101,6 +107,38 @@ def _quiet_values(values: Any) -> Any:
     if not isinstance(values, list | tuple) and getattr(values, "dtype", "") != "object":
         return values
     return [without_ledger(value) if hasattr(value, "get_params") else value for value in values]
+
+
+# No person types a larger seed; one drawn by scikit-learn, below 2**31 - 1, is larger but for one
+# time in 32768.
+_LARGEST_TYPED = 2**16 - 1
+_said: set[tuple[str, int]] = set()
+
+
+def warn_of_written_seed(random_state: Any) -> None:
+    """Warn of the seed of a private model that an ensemble wrote, once for each line of a caller.
+
+    Fits open contexts of warnings, which make Python's own filter forget what it has shown.
+    """
+    is_seed = isinstance(random_state, Integral) and not isinstance(random_state, OwnSeed)
+    if not is_seed or random_state <= _LARGEST_TYPED:
+        return
+    level = outer_stacklevel()
+    frame = sys._getframe(level - 1)
+    place = frame.f_code.co_filename, frame.f_lineno
+    rules = (rule for rule in warnings.filters if rule[1] is None)
+    asked = next((rule[0] for rule in rules if issubclass(PrivacyLeakWarning, rule[2])), "default")
+    if asked == "default" and place in _said:
+        return
+    warnings.warn(
+        "The noise of a private model comes from a seed as large as those that ensembles (Bagging, "
+        "AdaBoost) write into their members: whoever guesses the seed, draws it from the "
+        "`random_state` of the ensemble, or reads it in a pickled member can subtract the noise. "
+        "Publish neither the models nor what they predict; fit one with `random_state=None`.",
+        PrivacyLeakWarning,
+        stacklevel=level,
+    )
+    _said.add(place)
 
 
 class CalibratedNoise(float):
