@@ -36,6 +36,7 @@ from skleak._release._document import (
     children,
     final_estimator,
     is_skipped,
+    of_several,
     pipeline_from_json,
     rebuilt,
     received,
@@ -454,11 +455,13 @@ def release(
     is_known = any(step is model for _, step in every)
     if not (is_known and (isinstance(model, ReleasedModel) or hasattr(model, "release"))):
         last = model if is_known else every[-1][1]
+        why = of_several(last) or "Estimators of skleak.linear_model can be released"
         raise TypeError(
             f"`pipeline` must be a private estimator, or end in one; got {type(last).__name__} at "
-            "its end. Estimators of skleak.linear_model can be released."
+            f"its end. {why}."
         )
     steps = [(path, step) for path, step in every if step is not model]
+    _refuse_several(model, steps)
     learned, mixed = _found(steps, what_was_learned), _found(steps, what_mixes_rows)
     _judge(learned, mixed, allow_fitted, require_guarantee)
     if X is not None:
@@ -492,6 +495,16 @@ def release(
     steps = made.steps if isinstance(made, Pipeline) else [("model", made)]
     released: ReleasedPipeline = with_output(ReleasedPipeline(steps), output_container(pipeline))
     return released
+
+
+def _refuse_several(model: Any, steps: list[tuple[str, Any]]) -> None:
+    """Refuse a step that trained a private model: published as it is, it tells of every record."""
+    for path, step in steps:
+        if not children(step) and (why := of_several(step, model)):
+            raise TypeError(
+                f"The step {path!r} of the pipeline ({type(step).__name__}) trained a private "
+                f"model itself. {why}."
+            )
 
 
 def _released(model: Any, require_guarantee: bool, real_arithmetic: bool, alone: bool) -> Any:

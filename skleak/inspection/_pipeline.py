@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skleak._release import chain, received_targets
+from skleak._release import chain, of_several, received_targets
 from skleak.adversary.hypotheses import dense_table, plain_table
 from skleak.adversary.knowledge import (
     as_column,
@@ -272,22 +272,21 @@ def taken_apart(pipeline: Any) -> tuple[Pipeline | None, str, Any, tuple[Any, ..
     why = ""
     if hasattr(model, "provenance_"):
         why = "A released model knows nothing of its training: pass what was fitted"
-    elif any(hasattr(model, name) for name in ("estimators_", "calibrated_classifiers_")):
-        why = (
-            "It holds members, and what these reveal together is not what one does: fit one "
-            "private estimator in its place, or attack the whole by MembershipAuditor"
-        )
     elif isinstance(model, BaseSearchCV):
         why = "It holds no fitted model: fit it, with `refit` not False"
     elif not hasattr(model, "_confidential_state"):
-        why = "Put a private estimator there"
+        otherwise = "Put a private estimator there, or attack the whole by MembershipAuditor"
+        why = of_several(model) or otherwise
+    else:
+        model._confidential_state()  # raises where it is not fitted
+        found = (of_several(step, model) for _, step in steps)
+        why = next((f"A step before it trained one, too. {one}" for one in found if one), "")
     if why:
         raise TypeError(
             "Leakage is measured of private linear estimators of skleak, alone or at the end of a "
             "Pipeline, TransformedTargetRegressor, FrozenEstimator or fitted search; got "
             f"{type(model).__name__}. {why}."
         )
-    model._confidential_state()  # raises where it is not fitted
     return Pipeline(numbered(steps)) if steps else None, name, model, tuple(targets)
 
 

@@ -100,8 +100,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         Warns
         -----
         PrivacyLeakWarning
-            Where ``random_state`` is a seed of 65536 or more, as ensembles write into their members,
-            and there is noise, which it gives away.
+            Where ``random_state`` is a seed of 65536 or more, as ensembles write into members: it
+            gives the noise away.
         PartialBlockWarning
             Where a goal names some columns of a one-hot block.
         ConvergenceWarning
