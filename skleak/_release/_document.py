@@ -78,56 +78,32 @@ def chain(node: Any) -> tuple[list[tuple[str, Any]], list[Any]]:
             return [*(pair for pair in steps if not is_skipped(pair[1])), (name, last)], targets
 
 
-def of_several(node: Any, *others: Any) -> str:
-    """Say why an estimator that trains private ones is none itself; empty where it trains none.
-
-    With ``others``, steps around it, whose private models count, too.
-    """
-    parts = [part for part in (node, *others) if hasattr(part, "get_params")]
-    inner = [part for whole in parts for part in whole.get_params(deep=True).values()]
-    looked_into = isinstance(node, BaseSearchCV | TransformedTargetRegressor | FrozenEstimator)
-    if looked_into or not any(map(_is_private, inner)):
+def of_several(*parts: Any) -> str:
+    """Say why a part of a composition that wraps private models is not one; nothing without."""
+    first = next((p for p in parts if any(m is not p for m in _private_models(p))), None)
+    if first is None:
         return ""
-    n = len(_trained_models(parts))
-    if n == 1:
-        return (
-            "It holds one private model, and may itself have learned more from the records. Pass "
-            "the model where it alone is meant (most wrappers have it as `estimator_`), or attack "
-            "the whole by MembershipAuditor or LeakageAuditor"
-        )
-    held = f"holds {n} private models" if n else "wraps private models"
+    n = sum(hasattr(model, "n_features_in_") for model in _private_models(parts))
     return (
-        f"It {held}, each of which is a release of its own on records that they share: together "
-        "they reveal more than a report of any one says. Fit one private estimator in its place; "
-        "or give its estimators a `ledger`, which adds up what all their fits reveal (infinity, "
-        "where the wrapper writes seeds into them); or, where only predictions leave, attack the "
-        "whole by MembershipAuditor or LeakageAuditor"
+        f"{type(first).__name__} wraps private models, {n} of which are trained here: each fit is "
+        "a release of its own on shared records, and together they reveal more than a report of "
+        "any one says. Pass one private model in its place (such as its `estimator_`), or attack "
+        "the whole by MembershipAuditor or LeakageAuditor, where only predictions leave; a "
+        "`ledger` of its estimators adds up all fits (to infinity, where it writes them seeds)."
     )
 
 
-def _is_private(part: Any) -> bool:
-    return hasattr(part, "release") and hasattr(part, "get_params")
-
-
-def _trained_models(parts: Iterable[Any]) -> list[Any]:
-    """Return the fitted private models that estimators hold, at any depth, each once."""
-    found, waiting, seen = [], [*parts], set()
+def _private_models(parts: Any) -> list[Any]:
+    """Return the private models that estimators are or hold, at any depth, each once."""
+    seen, waiting = {}, [parts]
     while waiting:
         part = waiting.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        if isinstance(part, dict):
-            waiting += part.values()
-        elif isinstance(part, list | tuple):
+        if isinstance(part, list | tuple):
             waiting += part
-        elif isinstance(part, np.ndarray):
-            waiting += part.ravel().tolist() if part.dtype.kind == "O" else []
-        elif _is_private(part):
-            found += [part] if hasattr(part, "n_features_in_") else []
-        elif type(part).__module__.startswith("sklearn.") or hasattr(part, "get_params"):
-            waiting += getattr(part, "__dict__", {}).values()
-    return found
+        elif hasattr(part, "get_params") or hasattr(part, "predict_proba"):
+            waiting += () if id(part) in seen or hasattr(part, "release") else vars(part).values()
+            seen[id(part)] = part
+    return [part for part in seen.values() if hasattr(part, "release")]
 
 
 def final_estimator(node: Any) -> Any:

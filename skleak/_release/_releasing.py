@@ -453,15 +453,14 @@ def release(
     model = final_estimator(pipeline)
     every = list(walk(pipeline))
     is_known = any(step is model for _, step in every)
-    if not (is_known and (isinstance(model, ReleasedModel) or hasattr(model, "release"))):
+    why = of_several(*(step for _, step in every if not children(step)))
+    if why or not (is_known and (isinstance(model, ReleasedModel) or hasattr(model, "release"))):
         last = model if is_known else every[-1][1]
-        why = of_several(last) or "Estimators of skleak.linear_model can be released"
         raise TypeError(
             f"`pipeline` must be a private estimator, or end in one; got {type(last).__name__} at "
-            f"its end. {why}."
+            f"its end. {why or 'Estimators of skleak.linear_model can be released.'}"
         )
     steps = [(path, step) for path, step in every if step is not model]
-    _refuse_several(model, steps)
     learned, mixed = _found(steps, what_was_learned), _found(steps, what_mixes_rows)
     _judge(learned, mixed, allow_fitted, require_guarantee)
     if X is not None:
@@ -495,16 +494,6 @@ def release(
     steps = made.steps if isinstance(made, Pipeline) else [("model", made)]
     released: ReleasedPipeline = with_output(ReleasedPipeline(steps), output_container(pipeline))
     return released
-
-
-def _refuse_several(model: Any, steps: list[tuple[str, Any]]) -> None:
-    """Refuse a step that trained a private model: published as it is, it tells of every record."""
-    for path, step in steps:
-        if not children(step) and (why := of_several(step, model)):
-            raise TypeError(
-                f"The step {path!r} of the pipeline ({type(step).__name__}) trained a private "
-                f"model itself. {why}."
-            )
 
 
 def _released(model: Any, require_guarantee: bool, real_arithmetic: bool, alone: bool) -> Any:

@@ -269,24 +269,20 @@ def inspected(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> Inspected:
 def taken_apart(pipeline: Any) -> tuple[Pipeline | None, str, Any, tuple[Any, ...]]:
     """Fitted transformers of records, name of the model's step, the model, and those of targets."""
     (*steps, (name, model)), targets = chain(pipeline)
-    why = ""
+    why = of_several(*(step for _, step in steps), model)
     if hasattr(model, "provenance_"):
-        why = "A released model knows nothing of its training: pass what was fitted"
+        why = "A released model knows nothing of its training: pass what was fitted."
     elif isinstance(model, BaseSearchCV):
-        why = "It holds no fitted model: fit it, with `refit` not False"
+        why = "It holds no fitted model: fit it, with `refit` not False."
     elif not hasattr(model, "_confidential_state"):
-        otherwise = "Put a private estimator there, or attack the whole by MembershipAuditor"
-        why = of_several(model) or otherwise
-    else:
-        model._confidential_state()  # raises where it is not fitted
-        found = (of_several(step, model) for _, step in steps)
-        why = next((f"A step before it trained one, too. {one}" for one in found if one), "")
+        why = why or "Put a private estimator there."
     if why:
         raise TypeError(
             "Leakage is measured of private linear estimators of skleak, alone or at the end of a "
             "Pipeline, TransformedTargetRegressor, FrozenEstimator or fitted search; got "
-            f"{type(model).__name__}. {why}."
+            f"{type(model).__name__}. {why}"
         )
+    model._confidential_state()  # raises where it is not fitted
     return Pipeline(numbered(steps)) if steps else None, name, model, tuple(targets)
 
 

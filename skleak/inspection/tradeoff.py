@@ -238,11 +238,10 @@ def _last(estimator: Any) -> tuple[str, Any]:
         prefix += f"{name}__"
     names = model.get_params(deep=False) if hasattr(model, "get_params") else {}
     if not (hasattr(model, "_confidential_state") and "noise_covariance" in names):
-        otherwise = "Pass it before `release()`, and of a search its `best_estimator_`"
         raise TypeError(
             "`estimator`, and each candidate, must be a private linear model of skleak, or a "
-            f"Pipeline that ends in one; got {type(model).__name__}. "
-            f"{of_several(model) or otherwise}."
+            f"Pipeline that ends in one; got {type(model).__name__}. Pass it before `release()`, "
+            f"and of a search its `best_estimator_`. {of_several(model)}".strip()
         )
     return prefix, model
 

@@ -116,8 +116,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         for name in OF_ONE_FIT:  # what was read off the fit before
             self.__dict__.pop(name, None)
         self._weighted = sample_weight is not None
-        if self.noise_scale != 0.0:
-            warn_of_written_seed(self.random_state)
+        warn_of_written_seed(self.random_state if self.noise_scale else None)
         with counted_passes(bool(self.verbose)) as passes, fit_task(self, 3) as task:
             objective, labels = self._objective_of(X, y, sample_weight)
             noise = noise_shape(self, objective)

@@ -225,8 +225,7 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
         X, y = self._validated(X, y)
         y = self._encode_targets(y, records, classes)
         self._plan = plan = Plan.of(self, int(X.shape[0]))
-        if plan.mechanism.noise_multiplier > 0.0:
-            warn_of_written_seed(self.random_state)
+        warn_of_written_seed(self.random_state if plan.mechanism.noise_multiplier else None)
         self._runs, self._charged, self._charged_steps = [], 0.0, 0
         for source in make_sources(self.random_state, int(self.n_runs)):
             gradients = self._make_gradients(X, plan, source)

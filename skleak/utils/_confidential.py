@@ -14,11 +14,7 @@ from sklearn.base import clone
 
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.utils._arguments import OwnSeed, deep_names
-from skleak.utils._sklearn_compat import (
-    ShownAttributesMixin,
-    forget_callbacks,
-    outer_stacklevel,
-)
+from skleak.utils._sklearn_compat import ShownAttributesMixin, forget_callbacks, outer_stacklevel
 
 _lock = threading.Lock()
 _own_runs = 0
@@ -109,9 +105,6 @@ def _quiet_values(values: Any) -> Any:
     return [without_ledger(value) if hasattr(value, "get_params") else value for value in values]
 
 
-# No person types a larger seed; one drawn by scikit-learn, below 2**31 - 1, is larger but for one
-# time in 32768.
-_LARGEST_TYPED = 2**16 - 1
 _said: set[tuple[str, int]] = set()
 
 
@@ -120,15 +113,15 @@ def warn_of_written_seed(random_state: Any) -> None:
 
     Fits open contexts of warnings, which make Python's own filter forget what it has shown.
     """
+    # No person types so large a seed; of those that scikit-learn draws, one in 32768 is smaller.
     is_seed = isinstance(random_state, Integral) and not isinstance(random_state, OwnSeed)
-    if not is_seed or random_state <= _LARGEST_TYPED:
+    if not is_seed or random_state < 2**16:
         return
     level = outer_stacklevel()
     frame = sys._getframe(level - 1)
     place = frame.f_code.co_filename, frame.f_lineno
-    rules = (rule for rule in warnings.filters if rule[1] is None)
-    asked = next((rule[0] for rule in rules if issubclass(PrivacyLeakWarning, rule[2])), "default")
-    if asked == "default" and place in _said:
+    asked = (r[0] for r in warnings.filters if not r[1] and issubclass(PrivacyLeakWarning, r[2]))
+    if next(asked, "default") == "default" and place in _said:
         return
     warnings.warn(
         "The noise of a private model comes from a seed as large as those that ensembles (Bagging, "
