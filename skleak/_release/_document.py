@@ -85,11 +85,11 @@ def of_several(*parts: Any) -> str:
         return ""
     n = sum(hasattr(model, "n_features_in_") for model in _private_models(parts))
     return (
-        f"{type(first).__name__} wraps private models, {n} of which are trained here: each fit is "
-        "a release of its own on shared records, and together they reveal more than a report of "
-        "any one says. Pass one private model in its place (such as its `estimator_`), or attack "
-        "the whole by MembershipAuditor or LeakageAuditor, where only predictions leave; a "
-        "`ledger` of its estimators adds up all fits (to infinity, where it writes them seeds)."
+        f"{type(first).__name__} wraps private models; {n} of them are trained. Each fit, kept or "
+        "not, is a release of its own on shared records, and all may reveal more than a report of "
+        "one says. Pass one private model in its place (such as its `estimator_`), or attack the "
+        "whole by MembershipAuditor or LeakageAuditor, where only predictions leave; a `ledger` "
+        "of its estimators adds up all fits (to infinity, where it writes seeds into them)."
     )
 
 
