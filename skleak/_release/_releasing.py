@@ -416,7 +416,7 @@ def release(
     Raises
     ------
     TypeError
-        Where there is no private estimator at the end.
+        Where there is no private estimator at the end, or another step has trained private ones.
     NoGuaranteeError
         For steps that learned from the records, unless ``allow_fitted=True``; for want of a
         guarantee with ``require_guarantee=True``; and where the steps do not make of ``X`` and
