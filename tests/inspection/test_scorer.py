@@ -14,7 +14,7 @@ from sklearn.compose import (
     make_column_transformer,
 )
 from sklearn.decomposition import PCA
-from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
+from sklearn.ensemble import BaggingRegressor, VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.frozen import FrozenEstimator
@@ -452,7 +452,6 @@ def test_several_models_are_refused(patients):
     several = [
         (bag, 2, y),
         (votes.fit(X, y), 2, y),
-        (StackingRegressor([("a", linear)], final_estimator=linear).fit(X, y), 2, y),
         (CalibratedClassifierCV(logistic, cv=2).fit(X, label), 2, label),
         (OneVsOneClassifier(logistic).fit(X, pd.qcut(y, 3, labels=False)), 3, label),
         (
