@@ -78,6 +78,34 @@ def chain(node: Any) -> tuple[list[tuple[str, Any]], list[Any]]:
             return [*(pair for pair in steps if not is_skipped(pair[1])), (name, last)], targets
 
 
+def of_several(*parts: Any) -> str:
+    """Say why a part of a composition that wraps private models is not one; nothing without."""
+    first = next((p for p in parts if any(m is not p for m in _private_models(p))), None)
+    if first is None:
+        return ""
+    n = sum(hasattr(model, "n_features_in_") for model in _private_models(parts))
+    return (
+        f"{type(first).__name__} wraps private models; {n} of them are trained. Each fit, kept or "
+        "not, is a release of its own on shared records, and all may reveal more than a report of "
+        "one says. Pass one private model in its place (such as its `estimator_`), or attack the "
+        "whole by MembershipAuditor or LeakageAuditor, where only predictions leave; a `ledger` "
+        "of its estimators adds up all fits (to infinity, where it writes seeds into them)."
+    )
+
+
+def _private_models(parts: Any) -> list[Any]:
+    """Return the private models that estimators are or hold, at any depth, each once."""
+    seen, waiting = {}, [parts]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list | tuple):
+            waiting += part
+        elif hasattr(part, "get_params") or hasattr(part, "predict_proba"):
+            waiting += () if id(part) in seen or hasattr(part, "release") else vars(part).values()
+            seen[id(part)] = part
+    return [part for part in seen.values() if hasattr(part, "release")]
+
+
 def final_estimator(node: Any) -> Any:
     """Return the estimator that predicts."""
     return chain(node)[0][-1][1]

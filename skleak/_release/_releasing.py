@@ -36,6 +36,7 @@ from skleak._release._document import (
     children,
     final_estimator,
     is_skipped,
+    of_several,
     pipeline_from_json,
     rebuilt,
     received,
@@ -415,7 +416,7 @@ def release(
     Raises
     ------
     TypeError
-        Where there is no private estimator at the end.
+        Where there is no private estimator at the end, or another step has trained private ones.
     NoGuaranteeError
         For steps that learned from the records, unless ``allow_fitted=True``; for want of a
         guarantee with ``require_guarantee=True``; and where the steps do not make of ``X`` and
@@ -452,11 +453,12 @@ def release(
     model = final_estimator(pipeline)
     every = list(walk(pipeline))
     is_known = any(step is model for _, step in every)
-    if not (is_known and (isinstance(model, ReleasedModel) or hasattr(model, "release"))):
+    why = of_several(*(step for _, step in every if not children(step)))
+    if why or not (is_known and (isinstance(model, ReleasedModel) or hasattr(model, "release"))):
         last = model if is_known else every[-1][1]
         raise TypeError(
             f"`pipeline` must be a private estimator, or end in one; got {type(last).__name__} at "
-            "its end. Estimators of skleak.linear_model can be released."
+            f"its end. {why or 'Estimators of skleak.linear_model can be released.'}"
         )
     steps = [(path, step) for path, step in every if step is not model]
     learned, mixed = _found(steps, what_was_learned), _found(steps, what_mixes_rows)

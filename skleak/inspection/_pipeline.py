@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skleak._release import chain, received_targets
+from skleak._release import chain, of_several, received_targets
 from skleak.adversary.hypotheses import dense_table, plain_table
 from skleak.adversary.knowledge import (
     as_column,
@@ -269,23 +269,18 @@ def inspected(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> Inspected:
 def taken_apart(pipeline: Any) -> tuple[Pipeline | None, str, Any, tuple[Any, ...]]:
     """Fitted transformers of records, name of the model's step, the model, and those of targets."""
     (*steps, (name, model)), targets = chain(pipeline)
-    why = ""
+    why = of_several(*(step for _, step in steps), model)
     if hasattr(model, "provenance_"):
-        why = "A released model knows nothing of its training: pass what was fitted"
-    elif any(hasattr(model, name) for name in ("estimators_", "calibrated_classifiers_")):
-        why = (
-            "It holds members, and what these reveal together is not what one does: fit one "
-            "private estimator in its place, or attack the whole by MembershipAuditor"
-        )
+        why = "A released model knows nothing of its training: pass what was fitted."
     elif isinstance(model, BaseSearchCV):
-        why = "It holds no fitted model: fit it, with `refit` not False"
+        why = "It holds no fitted model: fit it, with `refit` not False."
     elif not hasattr(model, "_confidential_state"):
-        why = "Put a private estimator there"
+        why = why or "Put a private estimator there."
     if why:
         raise TypeError(
             "Leakage is measured of private linear estimators of skleak, alone or at the end of a "
             "Pipeline, TransformedTargetRegressor, FrozenEstimator or fitted search; got "
-            f"{type(model).__name__}. {why}."
+            f"{type(model).__name__}. {why}"
         )
     model._confidential_state()  # raises where it is not fitted
     return Pipeline(numbered(steps)) if steps else None, name, model, tuple(targets)

@@ -25,6 +25,7 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.pipeline import Pipeline
 from tqdm import tqdm
 
+from skleak._release import of_several
 from skleak.adversary.knowledge import as_column, as_table, column_names, raw_column, take_rows
 from skleak.influence.leakage import leakage_model
 from skleak.influence.noise import noise_root
@@ -240,7 +241,7 @@ def _last(estimator: Any) -> tuple[str, Any]:
         raise TypeError(
             "`estimator`, and each candidate, must be a private linear model of skleak, or a "
             f"Pipeline that ends in one; got {type(model).__name__}. Pass it before `release()`, "
-            "and of a search its `best_estimator_`."
+            f"and of a search its `best_estimator_`. {of_several(model)}".strip()
         )
     return prefix, model
 

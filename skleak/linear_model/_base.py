@@ -23,6 +23,7 @@ from skleak.mechanisms.grids import EvenTotal, as_reweighting
 from skleak.report.guarantee import Promises
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import counted_passes, is_large, is_large_source
+from skleak.utils._confidential import warn_of_written_seed
 from skleak.utils._records import (
     Persons,
     check_sizes,
@@ -98,6 +99,9 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
 
         Warns
         -----
+        PrivacyLeakWarning
+            Where ``random_state`` is a seed of 65536 or more, as ensembles write into members: it
+            gives the noise away.
         PartialBlockWarning
             Where a goal names some columns of a one-hot block.
         ConvergenceWarning
@@ -112,6 +116,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         for name in OF_ONE_FIT:  # what was read off the fit before
             self.__dict__.pop(name, None)
         self._weighted = sample_weight is not None
+        warn_of_written_seed(self.random_state if self.noise_scale else None)
         with counted_passes(bool(self.verbose)) as passes, fit_task(self, 3) as task:
             objective, labels = self._objective_of(X, y, sample_weight)
             noise = noise_shape(self, objective)

@@ -27,6 +27,7 @@ from skleak.neural.information import Totals, mean_totals
 from skleak.neural.report import PrivateSGDReport, Spread, build_report
 from skleak.neural.training import Plan, Source, Training, make_sources, observer_of
 from skleak.utils._arguments import check_choice, check_integers, import_optional
+from skleak.utils._confidential import warn_of_written_seed
 from skleak.utils._linalg import largest_entries
 from skleak.utils._records import (
     check_sizes,
@@ -224,6 +225,7 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
         X, y = self._validated(X, y)
         y = self._encode_targets(y, records, classes)
         self._plan = plan = Plan.of(self, int(X.shape[0]))
+        warn_of_written_seed(self.random_state if plan.mechanism.noise_multiplier else None)
         self._runs, self._charged, self._charged_steps = [], 0.0, 0
         for source in make_sources(self.random_state, int(self.n_runs)):
             gradients = self._make_gradients(X, plan, source)

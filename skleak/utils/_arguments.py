@@ -205,6 +205,10 @@ def spawn_generators(random_state: RandomState, n_children: int) -> list[np.rand
     return list(make_generator(random_state).spawn(n_children))
 
 
+class OwnSeed(int):
+    """A seed that skleak writes into what it trains for itself, and never hands out."""
+
+
 def seeded(estimator: Any, draw: Callable[[int], Array], names: Sequence[str] | None = None) -> Any:
     """Unfitted copy whose every ``random_state``, at any depth, is a seed of its own.
 
@@ -218,7 +222,7 @@ def seeded(estimator: Any, draw: Callable[[int], Array], names: Sequence[str] | 
         names = deep_names("random_state", unfitted.get_params(deep=True))
     if not names:
         return unfitted
-    seeds = dict(zip(names, map(int, draw(len(names))), strict=True))
+    seeds = dict(zip(names, map(OwnSeed, draw(len(names))), strict=True))
     own = deep_names("random_state", dict.fromkeys(names))
     splitters = {name: unfitted.get_params()[name] for name in names if name not in own}
     for name, splitter in splitters.items():

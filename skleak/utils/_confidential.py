@@ -1,18 +1,20 @@
 """What is owed to confidential records: by estimators, by audits, and by numbers read off them."""
 
 import dis
+import sys
 import threading
 import types
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 from sklearn.base import clone
 
 from skleak.exceptions import PrivacyLeakWarning
-from skleak.utils._arguments import deep_names
-from skleak.utils._sklearn_compat import ShownAttributesMixin, forget_callbacks
+from skleak.utils._arguments import OwnSeed, deep_names
+from skleak.utils._sklearn_compat import ShownAttributesMixin, forget_callbacks, outer_stacklevel
 
 _lock = threading.Lock()
 _own_runs = 0
@@ -101,6 +103,35 @@ def _quiet_values(values: Any) -> Any:
     if not isinstance(values, list | tuple) and getattr(values, "dtype", "") != "object":
         return values
     return [without_ledger(value) if hasattr(value, "get_params") else value for value in values]
+
+
+_said: set[tuple[str, int]] = set()
+
+
+def warn_of_written_seed(random_state: Any) -> None:
+    """Warn of the seed of a private model that an ensemble wrote, once for each line of a caller.
+
+    Fits open contexts of warnings, which make Python's own filter forget what it has shown.
+    """
+    # No person types so large a seed; of those that scikit-learn draws, one in 32768 is smaller.
+    is_seed = isinstance(random_state, Integral) and not isinstance(random_state, OwnSeed)
+    if not is_seed or random_state < 2**16:
+        return
+    level = outer_stacklevel()
+    frame = sys._getframe(level - 1)
+    place = frame.f_code.co_filename, frame.f_lineno
+    asked = (r[0] for r in warnings.filters if not r[1] and issubclass(PrivacyLeakWarning, r[2]))
+    if next(asked, "default") == "default" and place in _said:
+        return
+    warnings.warn(
+        "The noise of a private model comes from a seed as large as those that ensembles (Bagging, "
+        "AdaBoost) write into their members: whoever guesses the seed, draws it from the "
+        "`random_state` of the ensemble, or reads it in a pickled member can subtract the noise. "
+        "Publish neither the models nor what they predict; fit one with `random_state=None`.",
+        PrivacyLeakWarning,
+        stacklevel=level,
+    )
+    _said.add(place)
 
 
 class CalibratedNoise(float):

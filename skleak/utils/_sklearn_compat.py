@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import joblib
 import numpy as np
 import sklearn
 from sklearn.base import _clone_parametrized as clone_parametrized
@@ -231,7 +232,7 @@ def forget_callbacks(estimator: Any) -> None:
 
 
 # skleak itself, and what stands between it and whoever called it.
-_PACKAGES = [str(Path(__file__).parent.parent), *sklearn.__path__]
+_PACKAGES = [str(Path(__file__).parent.parent), *sklearn.__path__, *joblib.__path__]
 _INNER = (*_PACKAGES, contextlib.__file__, functools.__file__)
 
 

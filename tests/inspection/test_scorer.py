@@ -16,10 +16,19 @@ from sklearn.compose import (
 from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingRegressor, VotingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_validate
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    KFold,
+    ShuffleSplit,
+    cross_validate,
+)
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.multioutput import ClassifierChain
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -33,11 +42,13 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+import skleak
 from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning
 from skleak.inspection import (
     LeakageFrame,
     attribute_leakage,
     leakage_report,
+    leakage_tradeoff,
     make_leakage_scorer,
 )
 from skleak.inspection._pipeline import dependence
@@ -434,20 +445,37 @@ def test_several_models_are_refused(patients):
     X, y = patients
     X, label = X[["age", "bmi"]], np.where(y > y.median(), "ill", "well")
     linear, logistic = PrivateLinearRegression(0.5), PrivateLogisticRegression(0.5)
-    several = {
-        "BaggingRegressor": BaggingRegressor(linear, 2).fit(X, y),
-        "VotingRegressor": VotingRegressor([("a", linear), ("b", linear)]).fit(X, y),
-        "CalibratedClassifierCV": CalibratedClassifierCV(logistic, cv=2).fit(X, label),
-    }
-    for name, ensemble in several.items():
+    votes = VotingRegressor([("a", linear), ("b", linear)])
+    bag = BaggingRegressor(linear, 2)
+    with pytest.warns(PrivacyLeakWarning, match="as large as those that ensembles"):
+        bag.fit(X, y)
+    several = [
+        (bag, 2, y),
+        (votes.fit(X, y), 2, y),
+        (CalibratedClassifierCV(logistic, cv=2).fit(X, label), 2, label),
+        (OneVsOneClassifier(logistic).fit(X, pd.qcut(y, 3, labels=False)), 3, label),
+        (
+            ClassifierChain(logistic).fit(X, np.column_stack([y > y.mean(), y > y.median()])),
+            2,
+            label,
+        ),
+        (FixedThresholdClassifier(logistic).fit(X, label), 1, label),
+        (RFE(linear).fit(X, y), 1, y),
+        (make_pipeline(SelectFromModel(linear, threshold=-np.inf), clone(linear)).fit(X, y), 2, y),
+    ]
+    for wrapper, n, targets in several:
         asks = (
-            lambda one=ensemble: make_leakage_scorer()(one),
-            lambda one=ensemble: LeakageFrame.from_estimator(make_pipeline(one), label),
-            lambda one=ensemble: attribute_leakage(FrozenEstimator(one), X, y),
-            lambda one=ensemble: leakage_report(one, X, y),
+            lambda one=wrapper: make_leakage_scorer()(one),
+            lambda one=wrapper: LeakageFrame.from_estimator(make_pipeline(one), label),
+            lambda one=wrapper, of=targets: attribute_leakage(FrozenEstimator(one), X, of),
+            lambda one=wrapper, of=targets: leakage_report(one, X, of),
+            lambda one=wrapper, of=targets: leakage_tradeoff(one, X, of),
+            lambda one=wrapper: skleak.release(one, allow_fitted=True),
         )
         for ask in asks:
-            with pytest.raises(TypeError, match=f"got {name}. It holds members.*fit one private"):
+            with pytest.raises(
+                TypeError, match=f"wraps private models; {n} of them .*Pass one priv"
+            ):
                 ask()
     with pytest.raises(TypeError, match=r"got GridSearchCV\. It holds no fitted model: fit it"):
         make_leakage_scorer()(GridSearchCV(linear, {"alpha": [0.1]}, refit=False).fit(X, y))

@@ -1,5 +1,6 @@
 """The private models inside what scikit-learn builds around estimators."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -8,13 +9,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.ensemble import BaggingRegressor
+from sklearn.ensemble import BaggingRegressor, VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import check_random_state
 
+from skleak.accounting import LeakageLedger
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.linear_model import IRFIL, EvenTotal, PrivateLinearRegression, PrivateLogisticRegression
 
@@ -171,12 +174,93 @@ def test_meta_estimators(numbers, rng):
     target.fit(numbers.X, numbers.y)
     assert target.regressor_.fisher_information_loss_.shape == (60,)
     bag = BaggingRegressor(PrivateLinearRegression(0.1), n_estimators=3, random_state=0)
-    assert bag.fit(numbers.X, numbers.y).predict(numbers.X).shape == (60,)
+    with pytest.warns(PrivacyLeakWarning, match="as those that ensembles"):
+        assert bag.fit(numbers.X, numbers.y).predict(numbers.X).shape == (60,)
     three = OneVsRestClassifier(PrivateLogisticRegression(0.1))
     y = np.array(["a", "b", "c"])[np.argmax(numbers.X[:, :3], axis=1)]
     three.fit(numbers.X, y)
     assert set(three.predict(numbers.X)) <= {"a", "b", "c"}
     assert all(len(model.fisher_information_loss_) == 60 for model in three.estimators_)
+
+
+def _noise_of(seed, n_features, noise_scale):
+    """Return the noise of a seed, drawn by somebody who has other records, all without effect."""
+    X = np.vstack([np.eye(n_features)] * 3)
+    with pytest.warns(PrivacyLeakWarning, match="can subtract the noise"):
+        own = PrivateLinearRegression(noise_scale, random_state=seed).fit(X, np.zeros(len(X)))
+    return np.append(own.coef_, own.intercept_)
+
+
+@pytest.mark.parametrize("seed", [0, None])
+def test_noise_is_subtracted_from_the_members_of_an_ensemble(numbers, seed):
+    """An outsider has the seed of the ensemble, or a pickled member, and what was published."""
+    bag = BaggingRegressor(PrivateLinearRegression(2.0), n_estimators=3, random_state=seed)
+    with pytest.warns(PrivacyLeakWarning) as said:
+        bag.fit(numbers.X, numbers.y)
+    assert {str(each.message) for each in said} == {str(said[0].message)}
+    assert {each.filename for each in said} == {__file__}
+    noiseless = [member._confidential_state().factor.coefficients for member in bag.estimators_]
+    p = numbers.X.shape[1]
+    points = np.eye(p + 1, p)  # the last one is zero
+    predicted = bag.predict(points)
+    if seed is None:
+        with pytest.warns(PrivacyLeakWarning, match="any seed or generator"):
+            pickled = pickle.dumps(bag.estimators_)
+        seeds = [member.random_state for member in pickle.loads(pickled)]
+    else:
+        # As the ensemble draws them: a seed of all, then of each and its estimator.
+        drawn = check_random_state(seed).randint(np.iinfo(np.int32).max, size=3)
+        seeds = [check_random_state(each).randint(np.iinfo(np.int32).max) for each in drawn]
+    noise = [_noise_of(each, p, 2.0) for each in seeds]
+    for member, truth, own in zip(bag.estimators_, noiseless, noise, strict=True):
+        published = np.append(member.coef_, member.intercept_)
+        assert np.abs(published - truth).max() > 0.1
+        assert_allclose(published - own, truth, atol=2e-8)
+    # Predictions of the ensemble alone give the mean of all.
+    mean = np.append(predicted[:-1] - predicted[-1], predicted[-1])
+    assert_allclose(mean - np.mean(noise, axis=0), np.mean(noiseless, axis=0), atol=1e-6)
+
+
+def test_a_large_ensemble_says_once_that_its_members_have_seeds(numbers):
+    def said(how):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter(how)
+            for _ in range(2):
+                BaggingRegressor(PrivateLinearRegression(1.0), 20).fit(numbers.X, numbers.y)
+        return len(caught)
+
+    assert said("default") == 1
+    assert said("always") == 40
+    with pytest.raises(PrivacyLeakWarning):
+        said("error")
+
+
+def test_a_seed_of_a_person_is_named_at_the_release_alone(estimator_class, data):
+    model = estimator_class(0.1, random_state=2**16 - 1).fit(data.X, data.y)
+    with pytest.warns(PrivacyLeakWarning, match="a seed or a generator"):
+        model.release()
+    estimator_class(0.0, random_state=2**16).fit(data.X, data.y)  # there is nothing to subtract
+    with pytest.warns(PrivacyLeakWarning, match="a seed as large"):
+        estimator_class(0.1, random_state=np.int64(2**16)).fit(data.X, data.y)
+
+
+def test_a_ledger_adds_up_the_members_of_an_ensemble(numbers, tmp_path):
+    def spent(ensemble):
+        LeakageLedger(path := str(tmp_path / f"{len(list(tmp_path.iterdir()))}.json"))
+        ensemble.set_params(
+            **{name: path for name in ensemble.get_params() if "ledger" in name[-6:]}
+        )
+        fitted = ensemble.fit(numbers.X, numbers.y)
+        return fitted, float(
+            LeakageLedger.open(path).total("default").fisher_information_loss.max()
+        )
+
+    linear = PrivateLinearRegression(1.0)
+    votes, total = spent(VotingRegressor([("a", linear), ("b", PrivateLinearRegression(3.0))]))
+    each = [member.fisher_information_loss_.max() for member in votes.estimators_]
+    assert_allclose(total, np.hypot(*each))
+    with pytest.warns(PrivacyLeakWarning):
+        assert spent(BaggingRegressor(linear, 2))[1] == np.inf
 
 
 def test_a_released_pipeline(patients, preprocessing):

@@ -11,6 +11,7 @@ from scipy import linalg, sparse
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_regression
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -255,6 +256,15 @@ def test_what_is_released(data):
         seeded.release()
     numbers = PrivateSGDRegressor(max_steps=3).fit(X, y).release()
     assert skleak.from_json(numbers.to_json()).predict(X).shape == (60,)
+
+
+def test_a_seed_that_an_ensemble_wrote_is_named_at_the_fit(data):
+    bag = BaggingClassifier(_model(), n_estimators=2, random_state=0)
+    with pytest.warns(PrivacyLeakWarning, match="as large as those that ensembles"):
+        bag.fit(*data)
+    assert bag.set_params(estimator__noise_multiplier=0.0).fit(*data)
+    with pytest.raises(TypeError, match="BaggingClassifier wraps private models; 2 of them"):
+        skleak.release(bag)
 
 
 @pytest.mark.slow

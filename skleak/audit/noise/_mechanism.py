@@ -36,6 +36,7 @@ from skleak.exceptions import AttackNotApplicableError, PrivacyLeakWarning, Rele
 from skleak.influence.noise import noise_covariance
 from skleak.influence.state import NoiseShape
 from skleak.report.document import sentences
+from skleak.utils._arguments import OwnSeed
 from skleak.utils._blocks import row_blocks, stacked
 from skleak.utils._geometry import gained, true_positives
 from skleak.utils._sklearn_compat import outer_stacklevel
@@ -294,7 +295,7 @@ def fit_seeded(
     copy = clone(template)
     model = last_step(copy).set_params(noise_scale=noise_scale)
     if "random_state" in model.get_params(deep=False):
-        model.set_params(random_state=seed)
+        model.set_params(random_state=OwnSeed(seed))
     with warnings.catch_warnings():
         # Said once already, by the fit without noise.
         warnings.simplefilter("ignore", ConvergenceWarning)
