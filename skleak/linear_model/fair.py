@@ -363,7 +363,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
     with the number of records: with fewer public than private ones there is more noise than need
     be, with more of them limits are refused, unless the estimator declares ``public="n_samples"``:
     the scale then goes by both numbers. Weights are tried along one line, powers of what groups
-    leak.
+    leak: others may cost a few per cent less.
 
     Examples
     --------
@@ -412,8 +412,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         try:
             return self._fit(X, y, sensitive_features)
         except _NotKeptError as error:
-            nearest = self._nearest(error, X, y, sensitive_features)
-            raise ValueError(f"{error.args[0]} {nearest}") from error
+            raise self._refusal(error, X, y, sensitive_features) from error
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> Self:
         groups = _groups(sensitive_features, X)
@@ -506,9 +505,9 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
                 )
             order = pd.factorize(np.ravel(target), sort=True)[0][:, None]
             secret = [table, order] if self.estimator.private_target else [table]
-            fixed = isinstance(sensitive_features, str)
+            fixed = isinstance(sensitive_features, str) or len(labels) == 1
             fixed = fixed or any(_is_function(public, each) for each in secret)
-            powers = _POWERS[:1] if fixed or len(labels) == 1 else _POWERS
+            powers = _POWERS[:1] if fixed else _POWERS
         public_fit = _PublicFit(
             self.estimator, table, target, codes, self.max_loss, self.group_ratio
         )
@@ -557,9 +556,9 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
                 why = f"`{name}={getattr(self, name):g}` is not kept on these records."
                 raise _NotKeptError(why, {name: value} | noise)
 
-    def _nearest(self, error: _NotKeptError, X: Any, y: Any, sensitive_features: Any) -> str:
+    def _refusal(self, error: _NotKeptError, X: Any, y: Any, sensitive_features: Any) -> ValueError:
         """Name limits that a fit keeps: under others its choice is another one, too."""
-        other, named = without_ledger(self), dict[str, float]()
+        why, other, named = error.args[0], without_ledger(self), dict[str, float]()
         for rise in _RISES:
             named |= {name: float(f"{value * rise:.6g}") for name, value in error.args[1].items()}
             try:
@@ -569,10 +568,10 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
                 error = again
         noise = named.pop("estimator__noise_scale", None)
         limits = " and ".join(f"{name}={value:g}" for name, value in named.items())
-        return (
-            f"The nearest limit that can be reached by this choice is {limits}"
-            f"{f', with noise_scale={noise} of the estimator' if noise else ''}. Raise the limit "
-            "so, or pass more `public` records that are like these."
+        limits += f", with noise_scale={noise} of the estimator" if noise else ""
+        return ValueError(
+            f"{why} The nearest limit that can be reached by this choice is {limits}. Raise the "
+            "limit so, or pass more `public` records that are like these."
         )
 
     @property

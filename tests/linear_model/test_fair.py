@@ -306,9 +306,9 @@ def _named(error):
 @pytest.mark.parametrize(
     ("seed", "limits", "of_public"),
     [
+        (0, {"group_ratio": 1.1}, True),
         (0, {"group_ratio": 1.12}, False),
         (4, {"group_ratio": 1.3, "max_loss": 0.3}, False),
-        (0, {"group_ratio": 1.1}, True),
     ],
 )
 def test_a_limit_that_is_named_is_reached_by_the_choice_it_makes(seed, limits, of_public):
