@@ -51,10 +51,16 @@ _MOST_ENTRIES = 1 << 27
 _CLEAR_SCALE = 2.0**0.5
 # Standard errors of the ratio on public records that are kept clear of its limit.
 _CLEAR = 2.0
+# Steps to the ratio that plain noise keeps, and rises of limits that are named until one is kept.
+_CLOSER, _RISES = 0.25, tuple(1.0 + 1e-5 * 3.0**k for k in range(16))
 
 
 class _UnreachableError(ValueError):
     """No shape of the noise keeps the limits."""
+
+
+class _NotKeptError(ValueError):
+    """Limits are not kept: why, and parameters to try in their place."""
 
 
 def least_cost(matrices: FloatArray, limits: FloatArray, tol: float = 1e-6) -> FloatArray:
@@ -232,11 +238,14 @@ class _PublicFit:
                 if ratio is None:
                     raise
         if not found:
-            raise ValueError(
+            assert self.ratio is not None
+            of_plain = _ratio(losses, self.codes)
+            further = min(of_plain * np.exp(clear), of_plain**2) / self.ratio  # by plain noise
+            raise _NotKeptError(
                 f"No shape of the noise and no weights of groups that were tried keep "
                 f"`group_ratio={self.ratio:g}` on the public records, where it is to be "
-                f"{ratio:.4g} to be kept on others. The ratio of plain noise is "
-                f"{_ratio(losses, self.codes):.4g}. Raise `group_ratio`."
+                f"{ratio:.4g} to be kept on others. The ratio of plain noise is {of_plain:.4g}.",
+                {"group_ratio": self.ratio * further**_CLOSER},
             )
         return min(found, key=lambda choice: choice.cost)
 
@@ -320,7 +329,8 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         columns).
     max_advantage : float or None, default=None
         Largest advantage of an attacker on ``sensitive_features``, which must then be a column of
-        few values; see `skleak.mechanisms.MaxAdvantage`. Not with ``max_loss``; needs ``public``.
+        few values that changes alone, so none of a one-hot block; see
+        `skleak.mechanisms.MaxAdvantage`. Not with ``max_loss``; needs ``public``.
     group_ratio : float or None, default=None
         Largest ratio of two groups in what their members leak, root mean square over members and
         unknowns (`diagonal_fisher_information_loss_`); above 1.
@@ -344,16 +354,16 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
     A record counts with the weight of its group, and what it leaks is that of its whole weight.
     The weight itself is a function of its sensitive attribute, and what that does to the release is
     counted nowhere. So weights are all 1 where the attribute is named as a column of X, or where
-    the values or a range of one column make one of the groups in the public records, as in a
-    one-hot block; a group that only several columns make together is not noticed. An attacker who
-    is after a group that is no column of X is not covered by the losses where weights differ.
+    the values or a range of one column, or of a private target, make one of the groups in the
+    public records, as in a one-hot block; a group that only several make together is not noticed.
+    An attacker who is after any other group is not covered by the losses where weights differ.
 
     Ratios are kept clear of the limit by two standard errors on the public records, down to the
     square root of the limit, and noise scales by a factor of the square root of two. Losses fall
     with the number of records: with fewer public than private ones there is more noise than need
     be, with more of them limits are refused, unless the estimator declares ``public="n_samples"``:
     the scale then goes by both numbers. Weights are tried along one line, powers of what groups
-    leak.
+    leak: others may cost a few per cent less.
 
     Examples
     --------
@@ -399,6 +409,12 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             For limits that are out of range or out of reach, or that come without what they need.
         """
         self._check(sensitive_features)
+        try:
+            return self._fit(X, y, sensitive_features)
+        except _NotKeptError as error:
+            raise self._refusal(error, X, y, sensitive_features) from error
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> Self:
         groups = _groups(sensitive_features, X)
         goal, weights, chosen = self._goal(sensitive_features), None, {}
         params: dict[str, Any] = {"noise_covariance": "least_mean"}
@@ -414,8 +430,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
                 given, n = self.estimator.noise_scale, np.shape(X)[0]
                 if "n_samples" in self.estimator.public:  # by which losses fall
                     scale *= len(self.public[1]) / n
-                least = float(given) if isinstance(given, Real) else 0.0
-                params["noise_scale"] = max(scale, least)
+                params["noise_scale"] = max(scale, given) if isinstance(given, Real) else scale
         elif goal is not None:
             params["noise_scale"] = goal
         model = clone(self.estimator).set_params(**params)
@@ -439,6 +454,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
                 check_scalar(name, getattr(self, name), low=low, low_open=True, finite=True)
         column = isinstance(sensitive_features, str)
         limited = self.max_loss is not None or self.max_advantage is not None
+        scale = self.estimator.noise_scale
         needs = {
             "`max_loss` or `max_advantage`, and not both": self.max_loss is None
             or self.max_advantage is None,
@@ -452,9 +468,9 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             "`public` as (X, y), or (X, y, sensitive_features) with `group_ratio`": (
                 self.public is None or len(self.public) == 2 + (self.group_ratio is not None)
             ),
-            "a number as `noise_scale` of the estimator without `max_loss` and `max_advantage`": (
-                limited or isinstance(self.estimator.noise_scale, Real)
-            ),
+            "a number as `noise_scale` of the estimator without `max_loss` and `max_advantage`, "
+            "above 0 with `group_ratio`": limited
+            or (isinstance(scale, Real) and (self.group_ratio is None or float(scale) > 0.0)),
         }
         for what, kept in needs.items():
             if not kept:
@@ -479,16 +495,19 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             assert groups is not None
             public = _groups(self.public[2], table)
             assert public is not None
-            found, codes = np.unique(public, return_inverse=True)
-            labels, codes = found.tolist(), np.ravel(codes)
-            missing = sorted(set(np.unique(groups).tolist()) - set(labels), key=str)
+            codes, found = pd.factorize(public, sort=True)
+            labels = pd.Index(found).tolist()
+            missing = set(pd.Index(groups).unique().tolist()) - set(labels)
             if missing:
                 raise ValueError(
                     f"The public records have nobody of {len(missing)} groups of the private ones: "
                     "what these leak cannot be foreseen. Merge groups, or add public records."
                 )
-            fixed = isinstance(sensitive_features, str) or _is_function(public, table)
-            powers = _POWERS[:1] if fixed or len(labels) == 1 else _POWERS
+            order = pd.factorize(np.ravel(target), sort=True)[0][:, None]
+            secret = [table, order] if self.estimator.private_target else [table]
+            fixed = isinstance(sensitive_features, str) or len(labels) == 1
+            fixed = fixed or any(_is_function(public, each) for each in secret)
+            powers = _POWERS[:1] if fixed else _POWERS
         public_fit = _PublicFit(
             self.estimator, table, target, codes, self.max_loss, self.group_ratio
         )
@@ -521,7 +540,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             ) from error
 
     def _check_kept(self, probe: Any, goal: NoiseGoal | None, groups: Array | None) -> None:
-        """Refuse limits that the private records do not keep; name those that they do."""
+        """Refuse limits that the private records do not keep."""
         reached, scale = {}, probe.noise_scale_
         if self.max_loss is not None:
             reached["max_loss"] = float(probe.fisher_information_loss_.max())
@@ -533,13 +552,27 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             reached["group_ratio"] = _ratio(losses, np.asarray(groups))
         for name, value in reached.items():
             if not value <= getattr(self, name):
-                with_noise = f", with noise_scale={float(scale)!r} of the estimator"
-                raise ValueError(
-                    f"`{name}={getattr(self, name):g}` is not kept on these records. The nearest "
-                    f"limit that can be reached by this choice is {name}="
-                    f"{value * (1.0 + 1e-5):.6g}{'' if name == 'group_ratio' else with_noise}. "
-                    "Raise the limit so, or pass more `public` records that are like these."
-                )
+                noise = {} if name == "group_ratio" else {"estimator__noise_scale": float(scale)}
+                why = f"`{name}={getattr(self, name):g}` is not kept on these records."
+                raise _NotKeptError(why, {name: value} | noise)
+
+    def _refusal(self, error: _NotKeptError, X: Any, y: Any, sensitive_features: Any) -> ValueError:
+        """Name limits that a fit keeps: under others its choice is another one, too."""
+        why, other, named = error.args[0], without_ledger(self), dict[str, float]()
+        for rise in _RISES:
+            named |= {name: float(f"{value * rise:.6g}") for name, value in error.args[1].items()}
+            try:
+                other.set_params(**named)._fit(X, y, sensitive_features)
+                break
+            except _NotKeptError as again:
+                error = again
+        noise = named.pop("estimator__noise_scale", None)
+        limits = " and ".join(f"{name}={value:g}" for name, value in named.items())
+        limits += f", with noise_scale={noise} of the estimator" if noise else ""
+        return ValueError(
+            f"{why} The nearest limit that can be reached by this choice is {limits}. Raise the "
+            "limit so, or pass more `public` records that are like these."
+        )
 
     @property
     def losses_(self) -> FloatArray:
@@ -654,8 +687,8 @@ def _groups(sensitive_features: Any, X: Any) -> Array | None:
 
 def _is_function(groups: Array, X: Any) -> bool:
     """Return True if some group is made by one column: by its values, or by a range of it."""
-    codes = np.unique(groups, return_inverse=True)[1]
-    members = (np.ravel(codes)[:, None] == np.arange(codes.max() + 1)).astype(float)
+    codes = pd.factorize(groups)[0]
+    members = (codes[:, None] == np.arange(codes.max() + 1)).astype(float)
     for column in dense(X if hasattr(X, "tocsr") else np.asarray(X, dtype=float)).T:
         values, position = np.unique(column, return_inverse=True)
         table = pd.DataFrame(members).groupby(np.ravel(position))

@@ -195,6 +195,18 @@ def test_ratios_of_groups_are_kept_or_refused(linear):
         found.choose(group_ratio=1.0 + 1e-9)
 
 
+def test_combined_limits_are_kept_by_refits(compared):
+    _, X, y, groups, found = compared
+    losses, ratios = found.ways_["largest_loss"], found.ways_["group_ratio"]
+    for of_loss, of_ratio in ((0.9, 3.0), (1.5, 2.0), (4.0, 1.5)):
+        limit, ratio = of_loss * losses.min(), 1.0 + of_ratio * (ratios.min() - 1.0)
+        choice = found.choose(max_loss=limit, group_ratio=ratio)
+        own = _losses(clone(choice.estimator).fit(X, y))
+        means = [own[groups == label].mean() for label in np.unique(groups)]
+        assert own.max() <= limit * (1.0 + 1e-9)
+        assert max(means) / min(means) <= ratio * (1.0 + 1e-9)
+
+
 def test_pipelines_with_groups_and_persons_by_column(patients):
     X, y = patients
     X = X.assign(ward=pd.Categorical(np.where(X["bmi"] > 26.0, "A", "B")))

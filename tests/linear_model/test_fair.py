@@ -18,8 +18,10 @@ from sklearn.model_selection import GridSearchCV
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.influence import candidate_encodings
+from skleak.influence.noise import noise_root
 from skleak.linear_model import FairLeakage, PrivateLinearRegression, PrivateLogisticRegression
 from skleak.linear_model.fair import _is_function, fair_precision, least_cost
+from skleak.utils._confidential import CalibratedNoise
 
 
 def _groups(seed, n=800):
@@ -284,6 +286,171 @@ def test_a_limit_that_is_named_is_reached():
             assert fair.losses_.max() == pytest.approx(limit, rel=1e-4)
 
 
+def _three_groups(seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 3, size=260)
+    wide = np.array([1.0, 1.3, 1.8])[codes]
+    X = rng.normal(size=(260, 3)) * wide[:, None]
+    return X, X @ [1.0, 2.0, 0.0] + rng.normal(size=260) * wide, np.array(list("abc"))[codes]
+
+
+def _named(error):
+    """Parameters that an error says are kept."""
+    limits, noise = re.search(
+        r"is ((?:\w+=\S+ and )?\w+=[0-9.]+)(?:, with noise_scale=([0-9.e-]+) of .*)?\. Raise", error
+    ).groups()
+    found = {name: float(limit) for name, limit in re.findall(r"(\w+)=([0-9.]+)", limits)}
+    return found if noise is None else found | {"estimator__noise_scale": float(noise)}
+
+
+@pytest.mark.parametrize(
+    ("seed", "limits", "of_public"),
+    [
+        (0, {"group_ratio": 1.1}, True),
+        (0, {"group_ratio": 1.12}, False),
+        (4, {"group_ratio": 1.3, "max_loss": 0.3}, False),
+    ],
+)
+def test_a_limit_that_is_named_is_reached_by_the_choice_it_makes(seed, limits, of_public):
+    """Another limit makes for another shape and other weights, under which it has to hold."""
+    X, y, g = _three_groups(seed)
+    if of_public:  # no weights, and one coefficient, whose noise has no shape
+        X = np.where(g == "a", 1.0, 3.0)[:, None]
+    model = PrivateLinearRegression(0.1, alpha=0.05, fit_intercept=not of_public)
+    fair = FairLeakage(model, public=(X[:200], y[:200], g[:200]), **limits)
+    private = X[200:], y[200:], g[200:]
+    with pytest.raises(ValueError, match="nearest limit that can be reached") as caught:
+        fair.fit(*private)
+    assert str(caught.value).startswith("No shape") == of_public
+    fair.set_params(**_named(str(caught.value))).fit(*private)
+    losses = pd.Series(fair.estimator_.diagonal_fisher_information_loss_)
+    squares = (losses**2).groupby(private[2]).mean()
+    assert squares.max() / squares.min() <= fair.group_ratio**2
+    assert "max_loss" not in limits or fair.losses_.max() <= fair.max_loss
+
+
+def test_labels_and_marks_are_kept():
+    public, (X, y, g) = _split(0)
+    (X, y, g), public = (each[:100] for each in (X, y, g)), [each[:100] for each in public]
+    weights, first = [], np.datetime64("2020-01-01", "ns")
+    for names in (["a", "b"], [1, "b"], [first, first + np.timedelta64(1, "D")], [False, True]):
+        labels = [
+            pd.Series(np.where(each == "a", 0, 1)).map(dict(enumerate(names))).to_numpy()
+            for each in (public[2], g)
+        ]
+        fair = FairLeakage(
+            PrivateLinearRegression(0.5, alpha=0.05),
+            max_loss=1.0,
+            group_ratio=2.0,
+            public=(*public[:2], labels[0]),
+        ).fit(X, y, labels[1])
+        weights.append(sorted(fair.group_weights_.values()))
+        assert weights[-1] == weights[0]
+    for noise in (CalibratedNoise(5.0), 5):  # what was read off records keeps its mark
+        fair = FairLeakage(PrivateLinearRegression(noise), max_loss=0.5, public=public[:2])
+        assert type(fair.fit(X, y).estimator_.noise_scale) is type(noise)
+
+
+def test_weights_do_not_follow_a_private_target():
+    """A record whose group is read off its target would jump where the target changes a bit."""
+    X, y, _ = _groups(11)
+    y = np.where(y > 0.0, 3.0 * y, y)
+    groups = np.where(y > 0.0, "high", "low")
+    classes, public, private = groups == "high", slice(0, 400), slice(400, None)
+    for of, target in ((PrivateLinearRegression, y), (PrivateLogisticRegression, classes)):
+        found = {}
+        for secret in (True, False):
+            fair = FairLeakage(
+                of(alpha=0.05, private_target=secret, public="n_samples"),
+                max_loss=1.0,
+                group_ratio=1.5,
+                public=(X[public], target[public], groups[public]),
+            ).fit(X[private], target[private], groups[private])
+            found[secret] = set(fair.group_weights_.values())
+        assert found[True] == {1.0}
+        assert of is PrivateLogisticRegression or found[False] != {1.0}
+
+
+def _seen(fair):
+    """All that a release shows beside the parameters, with the noise that it is told to have."""
+    content = {k: v for k, v in vars(fair.release()).items() if k not in ("coef_", "intercept_")}
+    shape = fair.noise_covariance_
+    return repr((content, fair.noise_scale_, fair.group_weights_, np.asarray(shape).tobytes()))
+
+
+@pytest.mark.parametrize("with_groups", [False, True])
+def test_white_box_attack_on_a_release_with_public_records(with_groups):
+    """The attacker sees all that is released, and knows the fit under either candidate."""
+    public, (X, y, g) = _split(0)
+    X, y, g = X[:300], y[:300], g[:300].copy()
+    model = PrivateLinearRegression(alpha=0.05, public="n_samples")
+    fair = FairLeakage(model, max_loss=1.0, public=public[:2])
+    if with_groups:
+        fair.set_params(group_ratio=1.3, public=public)
+    fair.fit(X, y, g)
+    i, rng, seen = int(fair.losses_.argmax()), np.random.default_rng(0), _seen(fair)
+    covariance = fair.noise_covariance_ * fair.noise_scale_**2
+    state = fair.estimator_._confidential_state()
+    vectors = state.factor.jacobian(X[[i]], y[[i]])[0] * state.objective.weights[i]
+    worst = np.linalg.svd(np.linalg.solve(np.linalg.cholesky(covariance), vectors))[2][0]
+    for size in (1e-4, 0.5):
+        moved, target = X.copy(), y.copy()
+        moved[i] += size * worst[:3]
+        target[i] += size * worst[3]
+        other = clone(fair).fit(moved, target, g)
+        assert _seen(other) == seen
+        step = other.estimator_._confidential_state().factor.coefficients
+        step = step - state.factor.coefficients
+        distance = np.sqrt(step @ np.linalg.solve(covariance, step))
+        if size < 0.1:
+            assert distance / size == pytest.approx(fair.losses_[i], rel=1e-3)
+        truth = rng.integers(0, 2, size=100_000)
+        noise = rng.normal(size=(len(truth), 4)) @ np.linalg.cholesky(covariance).T
+        evidence = (noise + np.outer(truth - 0.5, step)) @ np.linalg.solve(covariance, step)
+        right = np.mean((evidence > 0.0) == truth)
+        bound = norm.cdf(0.5 * distance)
+        assert right == pytest.approx(bound, abs=4.0 * np.sqrt(0.25 / len(truth)))
+        # That of the loss, to first order; a long step is shorter than its tangent, or near it.
+        assert bound <= norm.cdf(0.5 * size * fair.max_loss)
+    # Another group: nothing else that is seen moves, where the fit is not refused.
+    k = int(fair.losses_.argmin())
+    g[k] = "a" if g[k] == "b" else "b"
+    assert _seen(clone(fair).fit(X, y, g)) == seen
+
+
+def test_white_box_attack_on_a_release_without_public_records():
+    """The attacker knows the covariance under every candidate as well, by whole fits."""
+    _, (X, y, _) = _split(2)
+    X, y = X[:80], y[:80]
+    fair = FairLeakage(PrivateLinearRegression(alpha=0.05, tol=1e-12), max_loss=1.0).fit(X, y)
+
+    def law(X, y):
+        again = clone(fair).fit(X, y)
+        assert again.noise_scale_ == fair.noise_scale_  # the rung
+        state = again.estimator_._confidential_state()
+        root = noise_root(state) * again.noise_scale_
+        return state.factor.coefficients, root @ root.T
+
+    precision = np.linalg.inv(law(X, y)[1])
+    for i in np.argsort(fair.losses_)[[0, 40, -1]]:
+        means, covariances = [], []
+        for j in range(4):
+            ends = []
+            for step in (1e-4, -1e-4):
+                moved, target = X.copy(), y.copy()
+                (target if j == 3 else moved[:, j])[i] += step
+                ends.append(law(moved, target))
+            means.append((ends[0][0] - ends[1][0]) / 2e-4)
+            covariances.append(precision @ (ends[0][1] - ends[1][1]) / 2e-4)
+        means, covariances = np.array(means), np.array(covariances)
+        second = 0.5 * np.einsum("aij,bji->ab", covariances, covariances)
+        information = means @ precision @ means.T + second
+        exact = np.sqrt(np.linalg.eigvalsh(information)[-1])
+        assert fair.losses_[i] == pytest.approx(exact, rel=1e-5)
+        alone = np.sqrt(np.linalg.eigvalsh(means @ precision @ means.T)[-1])
+        assert exact > 1.0001 * alone  # the covariance tells, and is counted
+
+
 def test_what_is_refused(tmp_path):
     public, (X, y, g) = _split(4)
     model = PrivateLinearRegression(0.1)
@@ -293,13 +460,14 @@ def test_what_is_refused(tmp_path):
         ({"max_loss": 1.0, "max_advantage": 0.1}, None, "not both"),
         ({"max_advantage": 0.1, "public": public[:2]}, g, "name of a column"),
         ({"group_ratio": 1.5}, None, "sensitive_features"),
+        ({"group_ratio": 1.5, "estimator__noise_scale": 0.0}, g, "above 0 with `group_ratio`"),
         ({"group_ratio": 1.5, "public": public[:2]}, g, "sensitive_features"),
         ({"group_ratio": 1.5, "public": public}, np.append(g[1:], "c"), "nobody of 1 groups"),
         ({"group_ratio": 1.0001, "public": public}, g, "group_ratio"),
     ]
     for params, groups, match in cases:
         with pytest.raises(ValueError, match=match):
-            FairLeakage(model, **params).fit(X, y, groups)
+            FairLeakage(clone(model)).set_params(**params).fit(X, y, groups)
     with pytest.raises(TypeError, match="private linear model"):
         FairLeakage("a").fit(X, y)
     with pytest.raises(NotFittedError):
