@@ -124,7 +124,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             same noise scale (root mean square), under a reweighting or a ``noise_covariance``.
             What takes more than seconds to find is said when it is first asked for. Not said under
             a noise goal or a number read off records, which keep a limit of their own; in refits
-            that skleak makes; and of records outside memory, but for a covariance that is given.
+            that skleak makes; and of records outside memory, of which the report states both.
             With ``reweighting="total"`` and a ledger, how far the total leakage is from equal;
             without a ledger ``fisher_information_loss_`` says it when first asked for.
         """
@@ -245,7 +245,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         if isinstance(self.noise_scale, NoiseGoal | CalibratedNoise) or not called_from_outside():
             return
         follows = state.balanced is not None or state.noise.reads_data
-        if follows and is_large(state.objective.X):  # many passes, which nobody asked for
+        if is_large(state.objective.X):  # passes over records that nobody asked for
             return
         n, p = state.objective.n_records, float(state.factor.coefficients.size)
         self._losses_told = None
