@@ -204,6 +204,8 @@ class PartialBlockWarning(UserWarning):
 class UnevenLeakageWarning(UserWarning):
     """A reweighting that was to even what records leak did not make it equal.
 
+    Or a reweighting, or a shape of the noise, raised the largest loss above that of a plain fit.
+
     Examples
     --------
     >>> import warnings

@@ -29,7 +29,7 @@ from skleak.influence.reweighting import (
     total_feature_norms,
     total_joint_norm,
 )
-from skleak.influence.state import FitState, RecordBatch, batches_by_group
+from skleak.influence.state import FitState, NoiseShape, RecordBatch, batches_by_group
 from skleak.utils._blocks import dense, is_large
 from skleak.utils._records import Persons
 from skleak.utils._typing import Array, FloatArray
@@ -187,6 +187,22 @@ class LeakageModel(ABC):
     ) -> LossTerms | None:
         """Loss of each record by what carries it; None where there is one carrier, or no loss."""
         return None
+
+    def plain_loss(self, batch: RecordBatch) -> FloatArray | None:
+        """Loss of each record without reweighting and shape, at the same noise scale, (n,).
+
+        NaN where it is not known, and None where the fit has neither.
+        """
+        state = self.state
+        if state.balanced is None and state.noise.is_identity:
+            return None
+        plain = replace(state, balanced=None, noise=NoiseShape())
+        if state.balanced is not None:
+            converged = state.plain is not None
+            plain = replace(plain, factor=state.plain or state.factor, converged=converged)
+        return FixedNoise(plain).record_loss(
+            replace(batch, reweights=np.ones_like(batch.reweights))
+        )
 
     def alone(self) -> "LeakageModel":
         """Return the same without records, for whoever brings records along."""

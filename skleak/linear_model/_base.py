@@ -1,6 +1,7 @@
 """What the private linear models share: validate, solve, differentiate, perturb."""
 
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -14,7 +15,13 @@ from skleak.influence.jacobian import Columns
 from skleak.influence.state import FitState, WeightRule
 from skleak.linear_model._goals import LinearModelProblem, of_problem, safe_rung
 from skleak.linear_model._large import large_objective
-from skleak.linear_model._measured import noise_shape, refusing_overflow, solve, solve_reweighted
+from skleak.linear_model._measured import (
+    noise_shape,
+    refusing_overflow,
+    solve,
+    solve_reweighted,
+    told_losses,
+)
 from skleak.linear_model._releasing import OF_ONE_FIT, ReleasableModel
 from skleak.losses import SoftmaxLoss
 from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
@@ -23,7 +30,7 @@ from skleak.mechanisms.grids import EvenTotal, as_reweighting
 from skleak.report.guarantee import Promises
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import counted_passes, is_large, is_large_source
-from skleak.utils._confidential import warn_of_written_seed
+from skleak.utils._confidential import CalibratedNoise, warn_of_written_seed
 from skleak.utils._records import (
     Persons,
     check_sizes,
@@ -34,6 +41,7 @@ from skleak.utils._records import (
 )
 from skleak.utils._sklearn_compat import (
     Task,
+    called_from_outside,
     check_sample_weight,
     copy_attributes,
     fit_context,
@@ -46,6 +54,8 @@ from skleak.utils._typing import FloatArray
 
 # Rows of the Hessian, of whose size a fit holds a handful of matrices: 3.2 GB each.
 _MOST_PARAMETERS = 20_000
+# Multiplications up to which it finds the losses under a reweighting or shape: some 5 seconds.
+_WORK_AT_FIT = 2e9
 
 
 class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
@@ -63,7 +73,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         """Fit the model, and add noise to the coefficients.
 
         What it leaks is measured when it is first asked for; here, where a noise goal, a
-        reweighting or a ledger needs it.
+        reweighting, a shape of the noise or a ledger needs it.
 
         Parameters
         ----------
@@ -110,6 +120,11 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             Where a dense Hessian takes more than a minute, or more memory than there is. Many
             sparse columns with ``alpha > 0`` need none.
         UnevenLeakageWarning
+            Where the largest ``fisher_information_loss_`` is above that of the plain fit at the
+            same noise scale (root mean square), under a reweighting or a ``noise_covariance``.
+            What takes more than seconds to find is said when it is first asked for. Not said under
+            a noise goal or a number read off records, which keep a limit of their own; in refits
+            that skleak makes; and of records outside memory, of which the report states both.
             With ``reweighting="total"`` and a ledger, how far the total leakage is from equal;
             without a ledger ``fisher_information_loss_`` says it when first asked for.
         """
@@ -127,6 +142,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
                 state = self._calibrated(state)
             self._keep(state)
             with task.part("leakage"):
+                self._tell_if_raised(state)
                 self._enter_in_ledger(state)
             self._publish(state)
         if is_large(objective.X):
@@ -217,6 +233,25 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
                 f"{n_parameters}. Take fewer columns, for instance by a random projection, or "
                 "merge classes."
             )
+
+    def _tell_if_raised(self, state: FitState) -> None:
+        """Say where a reweighting or shape raises the largest loss, or let the first look say it.
+
+        Not under a goal, or a number that one read off records: plain noise would be of another
+        scale then, and under `MaxLeakage` the largest loss of both is the same limit.
+        """
+        if (state.balanced is None and state.noise.is_identity) or state.noise_scale == 0.0:
+            return
+        if isinstance(self.noise_scale, NoiseGoal | CalibratedNoise) or not called_from_outside():
+            return
+        follows = state.balanced is not None or state.noise.reads_data
+        if is_large(state.objective.X):  # passes over records that nobody asked for
+            return
+        n, p = state.objective.n_records, float(state.factor.coefficients.size)
+        self._losses_told = None
+        if not follows or n * p**3 + p**6 / 24.0 <= _WORK_AT_FIT:
+            with suppress(ValueError):  # a fit does not fail for what nobody asked for
+                self._losses_told = told_losses(state)
 
     def _solve(self, objective: Objective, task: Task) -> FitState:
         reweighting = as_reweighting(self.reweighting)

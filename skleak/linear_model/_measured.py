@@ -132,6 +132,8 @@ def solve_reweighted(
         _warn_not_converged(estimator, best.minimum)
     final = objective.reweighted(best.reweights)
     state = _state(estimator, final, best.minimum, rule, best.level)
+    if search.first is not None and search.first.minimum.converged:
+        state = replace(state, plain=search.first.factor)
     if state.converged and not reaches_fixed_point(rule, state.factor, final, best.spread):
         state = replace(state, converged=False, at_fixed_point=False)
     if best.spread > reweighting.tol or not state.at_fixed_point:
@@ -158,6 +160,36 @@ def warn_if_uneven(state: FitState) -> None:
             UnevenLeakageWarning,
             stacklevel=outer_stacklevel(),
         )
+
+
+def told_losses(state: FitState) -> FloatArray:
+    """Return the loss of every training record, or person, and say if the largest rose, (n,)."""
+    persons = state.persons
+    batch = state.training if persons is None else state.by_person(persons)
+    losses = training_loss(state)
+    plain: Any = leakage_model(state).plain_loss(batch)
+    both = Blocks.of(losses, plain, width=1)
+    largest, before = both.map_reduce(_largest_losses, np.maximum).tolist()
+    if 0.0 < before * (1.0 + _EVEN) < largest < np.inf:
+        way = f"`noise_covariance={state.noise.name!r}`"
+        if state.balanced is not None:
+            way = f"`reweighting={state.balanced.name!r}`"
+        elif state.noise.matrix is not None:
+            way = "the given `noise_covariance`"
+        warnings.warn(
+            f"With {way} somebody leaks more than anybody would without it: the largest "
+            f"`fisher_information_loss_` is {largest:.4g}, and that of the plain fit at the same "
+            f"noise scale {before:.4g}, which is {100.0 * (1.0 - before / largest):.3g} % less. "
+            "Drop it, take another way, or compare them at equal cost with "
+            "`skleak.inspection.leakage_tradeoff`. This message is confidential.",
+            UnevenLeakageWarning,
+            stacklevel=outer_stacklevel(),
+        )
+    return losses
+
+
+def _largest_losses(losses: FloatArray, plain: FloatArray) -> FloatArray:
+    return np.array([losses.max(initial=0.0), plain.max(initial=0.0)])
 
 
 def _state(
@@ -424,6 +456,8 @@ class MeasuredModel(LinearModelParameters):
     _state: FitState
     _terms: Promises
     _goal: NoiseGoal | None
+    # losses of which `fit` told, not yet asked for; None where whoever asks is to be told
+    _losses_told: FloatArray | None
 
     @abstractmethod
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
@@ -434,7 +468,10 @@ class MeasuredModel(LinearModelParameters):
         """Fisher information loss of each training record. Confidential."""
         state = self._confidential_state()
         state.once(warn_if_uneven)
-        return training_loss(state)
+        if "_losses_told" not in self.__dict__:
+            return training_loss(state)
+        told = self.__dict__.pop("_losses_told")
+        return told_losses(state) if told is None else told
 
     @cached_property
     def diagonal_fisher_information_loss_(self) -> FloatArray:

@@ -276,6 +276,7 @@ OF_ONE_FIT = (
     "conditional_fisher_information_loss_",
     "n_passes_",
     "_guarantee",
+    "_losses_told",
     "sample_reweights_",
     "reweighting_history_",
     "n_reweighting_iter_",
@@ -547,7 +548,11 @@ class ReleasableModel(IndividuallyMeasuredModel):
             )
         # A lazy array would take along what reads the records, and the Hessian.
         kept: dict[str, Any] = super().__getstate__()
-        return {n: value for n, value in kept.items() if n != "_state" and not is_large(value)}
+        return {
+            n: value
+            for n, value in kept.items()
+            if n not in ("_state", "_losses_told") and not is_large(value)
+        }
 
 
 def _largest(losses: FloatArray) -> FloatArray:

@@ -236,6 +236,17 @@ _PACKAGES = [str(Path(__file__).parent.parent), *sklearn.__path__, *joblib.__pat
 _INNER = (*_PACKAGES, contextlib.__file__, functools.__file__)
 
 
+def called_from_outside() -> bool:
+    """Return True where skleak itself, but for the file that asks, plays no part in the call."""
+    frame: Any = sys._getframe(1)
+    own = __file__, frame.f_code.co_filename
+    while frame is not None:
+        path, frame = frame.f_code.co_filename, frame.f_back
+        if path.startswith(_PACKAGES[0]) and path not in own:
+            return False
+    return True
+
+
 def outer_stacklevel() -> int:
     """``stacklevel`` under which a warning names the line that called skleak.
 

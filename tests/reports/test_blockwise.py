@@ -185,7 +185,9 @@ def _nothing():
 def test_a_reweighted_fit_says_that_distances_are_estimates(X, predictor):
     model = PrivateLinearRegression(noise_scale=0.05, alpha=0.1, reweighting="irfil")
     expected, found = _both(model, X[["age", "sex"]], predictor, (30, 30))
-    for name in ("mean_loss", "max_loss", "median_loss", "joint_loss", "conditional_max_loss"):
+    plain = ("plain_max_loss", "plain_mean_loss", "plain_spread")
+    several = "mean_loss", "max_loss", "median_loss", "joint_loss", "conditional_max_loss"
+    for name in (*several, *plain):
         assert_allclose(found.dataset[name], expected.dataset[name], rtol=1e-5)
     assert not found.features["exact"].any()
     assert found.features["note"].str.contains("first order").all()

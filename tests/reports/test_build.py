@@ -416,6 +416,51 @@ def test_a_reweighted_report(frame):
     assert any("the reweighting makes" in r for r in report.differential_privacy.reasons)
 
 
+WAYS = {
+    "irfil": {"reweighting": "irfil"},
+    "total": {"reweighting": "total"},
+    "curvature": {"noise_covariance": "curvature"},
+    "minimax": {"noise_covariance": "minimax"},
+    "least_mean": {"noise_covariance": "least_mean"},
+    "given": {"noise_covariance": np.diag([1.0, 3.0, 2.0])},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", ["squared", "logistic", "Poisson"])
+def test_the_plain_fit_is_stated_beside(kind, way, rng):
+    X, s = rng.normal(size=(30, 2)), rng.integers(0, 3, 30).astype(float)
+    s[:3], linear = 1.0, X @ [1.0, -0.5]
+    estimator, y = {
+        "squared": (PrivateLinearRegression, linear + rng.normal(size=30)),
+        "logistic": (PrivateLogisticRegression, (linear + rng.normal(size=30) > 0.0).astype(int)),
+        "Poisson": (PrivatePoissonRegressor, rng.poisson(np.exp(linear)).astype(float)),
+    }[kind]
+    weights = s if way in ("total", "minimax") else None
+    goal = kind == "squared" and way in ("irfil", "curvature")
+    noise = MaxLeakage(3.0) if goal else 0.3
+    model = estimator(noise, alpha=0.05, **WAYS[way]).fit(X, y, sample_weight=weights)
+    plain = estimator(float(model.noise_scale_), alpha=0.05).fit(X, y, sample_weight=weights)
+    losses = plain.fisher_information_loss()
+    losses = losses if weights is None else losses[weights > 0.0]
+    expected = losses.max(), losses.mean(), losses.std() / losses.mean()
+    report = model.leakage_report()
+    data, names = report.dataset, ("plain_max_loss", "plain_mean_loss", "plain_spread")
+    assert_allclose([data[name] for name in names], expected, rtol=1e-9)
+    assert_allclose([report.to_dict()["dataset"][name] for name in names], expected, rtol=1e-9)
+    (said,) = [line for line in report.findings if line.startswith("Without th")]
+    assert ("the reweighting" in said) == (way in ("irfil", "total"))
+    own = data["max_loss"], data["mean_loss"], data["spread"]
+    largest, mean, spread = (f"{part:.3g}" for part in expected)
+    assert f"would be {largest} (mean {mean}, relative spread {spread}); with it " in said
+    assert "; with it {:.3g} ({:.3g}, {:.3g}).".format(*own) in said
+    # Of other records, too; and of a plain fit nothing.
+    few = model.leakage_report(X[:4] + 1.0, y[:4]).dataset
+    others = plain.fisher_information_loss(X[:4] + 1.0, y[:4])
+    assert few["plain_max_loss"] == pytest.approx(others.max(), rel=1e-9)
+    assert {plain.leakage_report().dataset[name] for name in names} == {None}
+
+
 @pytest.mark.slow
 def test_a_report_of_the_rule_that_evens_the_total(frame, weights):
     y = frame["age"] / 10.0 + frame["bmi"] ** 2

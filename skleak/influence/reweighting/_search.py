@@ -491,6 +491,7 @@ class WeightSearch(ABC):
     tol: float  # relative spread to reach
     minimize: Callable[..., Minimum]  # fits an objective, from a start or from none
     note: Callable[[float], None] = lambda spread: None  # told of the spread of every fit
+    first: WeightedFit | None = None  # that of the objective as it is
     best: WeightedFit | None = None
     n_fits: int = 0
 
@@ -523,6 +524,7 @@ class WeightSearch(ABC):
         return not self.plain and self.best is not None and self.best.minimum.converged
 
     def _keep(self, fit: WeightedFit) -> None:
+        self.first = self.first or fit
         if self.best is None or fit.spread < self.best.spread:
             self.best = fit
         self._count(fit.spread)

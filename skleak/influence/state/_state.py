@@ -503,6 +503,8 @@ class FitState:
     reads_classes: bool = False  # whether the classes are the labels that occur, and none declared
     at_fixed_point: bool = True  # False where only a reweighting did not converge
     persons: Persons | None = None  # whose rows are whose; each row is a person's by default
+    # the fit without the reweighting, where there is one, and that fit converged
+    plain: FitFactor | None = None
     _found: dict[Callable[..., Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -64,7 +64,7 @@ _MOST_SOLVED = 16
 # outside memory: few blocks, as each leaves a summary to combine.
 _MOST_KEPT, _ELEMENTS = 1 << 21, 1 << 22
 # Parts of a loss that not every fit has.
-_PARTS = ("conditional", "through_mean", "through_covariance")
+_PARTS = ("conditional", "through_mean", "through_covariance", "plain")
 # A gain that counts as certainty.
 _CERTAIN = 1.0 - 1e-5
 
@@ -271,6 +271,9 @@ def _survey(
     terms = model.terms(batch, [model.state.whole_record])
     if terms is not None:
         losses += [terms.mean[:, 0], terms.covariance[:, 0]]
+    plain = model.plain_loss(batch)
+    if plain is not None:
+        losses.append(plain)
     loss, parts = losses[0], None
     told = {"sample_weight": batch.sample_weight, "diagonal": losses[1]}
     if groups is not None:
@@ -672,11 +675,12 @@ class _Records:
         state, losses, sketch = self.state, first.losses, first.quantiles
         mean, spread = float(losses.mean[0]), float(losses.spread[0])
         known, names = bool(np.isfinite(mean)), list(_PARTS)
-        there = {3: names[:1], 4: names[1:]}.get(len(losses.mean), [])
+        there = {3: names[3:], 4: [names[0], names[3]], 5: names[1:]}.get(len(losses.mean), [])
         ends = {"mean": losses.mean, "max": losses.largest}
         more = dict.fromkeys([f"{name}_{end}_loss" for name in names for end in ends])
         for k, name in enumerate(there, 2):
             more |= {f"{name}_{end}_loss": float(values[k]) for end, values in ends.items()}
+        more["plain_spread"] = float(losses.spread[-1]) if there else None
         means = groups["mean_loss"].to_numpy(dtype=float)
         even = len(means) and np.all(np.isfinite(means)) and np.mean(means) > 0.0
         present = records[records["sample_weight"] > 0.0]["fisher_information_loss"]

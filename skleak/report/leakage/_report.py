@@ -329,9 +329,11 @@ class LeakageReport(SharedReport):
     ``conditional_mean_loss`` and ``conditional_max_loss`` hold the weights of a reweighting fixed.
     ``through_mean_mean_loss``, ``through_mean_max_loss``, ``through_covariance_mean_loss`` and
     ``through_covariance_max_loss`` separate what the mean and the covariance of a release leak,
-    where the covariance depends on the data. ``n_records_moving_rung``, for each column and target
-    that `fit` did not check under a goal that reads the records, counts the records that could
-    have moved the published noise scale by another value of it; None where that was not counted.
+    where the covariance depends on the data. ``plain_mean_loss``, ``plain_max_loss`` and
+    ``plain_spread`` are those of a fit without reweighting and shape, at the same noise scale.
+    ``n_records_moving_rung``, for each column and target that `fit` did not check under a goal that
+    reads the records, counts the records that could have moved the published noise scale by another
+    value of it; None where that was not counted.
     ``individual_privacy`` holds ``delta`` and ``baseline`` of the columns of records, and in
     ``missing`` why they are not known.
 
