@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from tqdm import tqdm
 from skleak._release import of_several
 from skleak.adversary.knowledge import as_column, as_table, column_names, raw_column, take_rows
 from skleak.influence.leakage import leakage_model
-from skleak.influence.noise import noise_root
+from skleak.influence.noise import LossTerms, noise_root
 from skleak.influence.state import FitState, RecordBatch
 from skleak.inspection._leakage import leakage_report
 from skleak.inspection._pipeline import taken_apart
@@ -71,6 +72,8 @@ _LONG = 1e6
 _QUANTILE, _ENDS = 0.95, (0.025, 0.975)
 # Doublings of the noise, and halvings of the last one, in the search for a ratio of groups.
 _DOUBLINGS, _HALVINGS = 12, 14
+# Persons whose largest loss is looked for at once.
+_AT_ONCE = 256
 # Limits are kept from the private side, by this margin.
 _MARGIN = 1.0 + 1e-12
 
@@ -110,19 +113,51 @@ class _Way:
         """True if the covariance of the noise tells of the records, whatever its scale."""
         return self.state.noise.reads_data
 
+    @cached_property
+    def _told(self) -> LossTerms:
+        """What tells of each person at equal cost, (n, 1) each."""
+        measure, unknown = (
+            leakage_model(self.state.at_noise(self.noise_scale)),
+            [self.state.whole_record],
+        )
+        terms = measure.terms(self.batch, unknown)
+        if terms is not None:
+            return terms
+        losses = measure.feature_loss(self.batch, unknown)
+        return LossTerms(losses, np.zeros_like(losses), losses)
+
     def losses(self, noise_scale: float) -> FloatArray:
         """Loss of each person at a noise scale, (n,)."""
+        ratio = self.noise_scale / noise_scale
+        if ratio == 1.0 or not self.has_floor:
+            return self._told.total[:, 0] * ratio
         return leakage_model(self.state.at_noise(noise_scale)).record_loss(self.batch)
+
+    def largest(self, noise_scale: float) -> float:
+        """Largest loss at a noise scale; only those are looked at who may have it."""
+        ratio = self.noise_scale / noise_scale
+        if ratio == 1.0 or not self.has_floor:
+            return float(self.losses(noise_scale).max())
+        measure, most = leakage_model(self.state.at_noise(noise_scale)), 0.0
+        bounds = np.hypot(self._told.mean * ratio, self._told.covariance)[:, 0] * _MARGIN
+        order = np.argsort(-bounds)
+        for start in range(0, len(order), _AT_ONCE):
+            some = order[start : start + _AT_ONCE]
+            if bounds[some[0]] <= most:
+                break
+            most = max(most, float(measure.record_loss(self.batch.take(some)).max()))
+        return most
 
     def floor(self) -> float:
         """Largest loss that no noise scale lowers."""
-        told = leakage_model(self.state).terms(self.batch, [self.state.whole_record])
-        return 0.0 if told is None else float(told.covariance.max())
+        return float(self._told.covariance.max())
 
     def sufficient(self, max_loss: float) -> float:
         """Least noise scale at which no loss is above a limit."""
-        unknown = self.state.whole_record
-        scales = leakage_model(self.state).sufficient_noise(self.batch, unknown, max_loss)
+        scales = self.losses(1.0) / max_loss
+        if self.has_floor:
+            given = self.batch, self.state.whole_record, max_loss
+            scales = leakage_model(self.state).sufficient_noise(*given)
         found = float(scales.max()) * _MARGIN
         if math.isfinite(found):
             return found
@@ -498,7 +533,7 @@ def leakage_tradeoff(
         rows[way.name] = own | {"publishes": way.publishes}
         for strength, score in zip(_STRENGTHS, scores.mean(axis=1).tolist(), strict=True):
             sigma = strength * way.noise_scale
-            curves.append((way.name, sigma, float(way.losses(sigma).max()), score))
+            curves.append((way.name, sigma, way.largest(sigma), score))
         if data.groups is not None:
             by_group[way.name] = _by_group(losses, data.groups)
     columns = ["n_people", "mean_loss", "root_mean_square", "largest_loss"]
