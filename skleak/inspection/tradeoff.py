@@ -116,15 +116,13 @@ class _Way:
     @cached_property
     def _told(self) -> LossTerms:
         """What tells of each person at equal cost, (n, 1) each."""
-        measure, unknown = (
-            leakage_model(self.state.at_noise(self.noise_scale)),
-            [self.state.whole_record],
-        )
-        terms = measure.terms(self.batch, unknown)
-        if terms is not None:
-            return terms
-        losses = measure.feature_loss(self.batch, unknown)
-        return LossTerms(losses, np.zeros_like(losses), losses)
+        measure = leakage_model(self.state.at_noise(self.noise_scale))
+        asked = self.batch, [self.state.whole_record]
+        terms = measure.terms(*asked)
+        if terms is None:
+            losses = measure.feature_loss(*asked)
+            terms = LossTerms(losses, np.zeros_like(losses), losses)
+        return terms
 
     def losses(self, noise_scale: float) -> FloatArray:
         """Loss of each person at a noise scale, (n,)."""
@@ -215,13 +213,14 @@ class _Data:
         folds = list(parts.split(table, y, codes))
         return cls(table, y, persons, whose, of_people, folds, int(seed))
 
-    def fit(self, estimator: Any, rows: IntArray | None = None) -> Any:
-        """Fit a copy that enters no ledger, on all records or on some."""
+    def fit(self, estimator: Any, rows: IntArray | None = None, near: Any = None) -> Any:
+        """Fit a copy that enters no ledger, on all records or on some, from weights of all."""
         prefix, _ = _last(estimator)
         silent = without_ledger(estimator).set_params(**{f"{prefix}random_state": None})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what did not is not stated
             if rows is not None:
+                _last(silent)[1]._first_weights = near[rows]
                 return silent.fit(take_rows(self.table, rows), self.y[rows])
             options = {} if self.whose is None else {f"{prefix}persons": self.whose}
             return silent.fit(self.table, self.y, **options)
@@ -233,9 +232,10 @@ class _Data:
         """
         found, failed = [], 0
         for k, (train, test) in enumerate(self.folds):
-            preprocessing, _, model, _ = taken_apart(self.fit(way.estimator, train))
+            fitted = self.fit(way.estimator, train, way.state.objective.reweights)
+            preprocessing, _, model, _ = taken_apart(fitted)
             X = take_rows(self.table, test)
-            X = X if preprocessing is None else preprocessing.transform(X)
+            X = model._validated(X if preprocessing is None else preprocessing.transform(X))
             state = model._confidential_state()
             failed += not state.converged
             w, size = state.factor.coefficients, state.factor.weights.size
@@ -244,6 +244,7 @@ class _Data:
                 moves = moves @ noise_root(state).T
             twin = object.__new__(type(model))
             twin.__dict__.update(model.__dict__)
+            twin.__dict__.pop("feature_names_in_", None)  # checked once
             scored = np.empty((len(_STRENGTHS), _RELEASES))
             for place in np.ndindex(scored.shape):
                 released = w + _STRENGTHS[place[0]] * way.noise_scale * moves[place[1]]

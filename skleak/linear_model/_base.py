@@ -55,6 +55,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
     """
 
     _numeric_targets: ClassVar[bool] = True
+    _first_weights: FloatArray | None = None  # where a reweighting begins; by default at ones
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
@@ -237,6 +238,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         columns = Columns(target=self.private_target) if indices is None else Columns(indices)
         kind = WeightRule.total if isinstance(reweighting, EvenTotal) else WeightRule
         rule = kind(columns, reweighting.norm)
+        if self._first_weights is not None:
+            objective = objective.reweighted(self._first_weights)
         with task.part("reweighting", reweighting.max_iter + 1) as search:
             found = solve_reweighted(self, objective, rule, reweighting, search)
         state, self.n_iter_, history = found
