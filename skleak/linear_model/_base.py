@@ -55,7 +55,6 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
     """
 
     _numeric_targets: ClassVar[bool] = True
-    _first_weights: FloatArray | None = None  # where a reweighting begins; by default at ones
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
