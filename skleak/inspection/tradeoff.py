@@ -72,8 +72,6 @@ _LONG = 1e6
 _QUANTILE, _ENDS = 0.95, (0.025, 0.975)
 # Doublings of the noise, and halvings of the last one, in the search for a ratio of groups.
 _DOUBLINGS, _HALVINGS = 12, 14
-# Persons whose largest loss is looked for at once.
-_AT_ONCE = 256
 # Limits are kept from the private side, by this margin.
 _MARGIN = 1.0 + 1e-12
 
@@ -118,32 +116,25 @@ class _Way:
         """What tells of each person at equal cost, (n, 1) each."""
         measure = leakage_model(self.state.at_noise(self.noise_scale))
         asked = self.batch, [self.state.whole_record]
-        terms = measure.terms(*asked)
-        if terms is None:
-            losses = measure.feature_loss(*asked)
-            terms = LossTerms(losses, np.zeros_like(losses), losses)
-        return terms
+        if (terms := measure.terms(*asked)) is not None:
+            return terms
+        losses = measure.feature_loss(*asked)
+        return LossTerms(losses, np.zeros_like(losses), losses)
 
     def losses(self, noise_scale: float) -> FloatArray:
         """Loss of each person at a noise scale, (n,)."""
-        ratio = self.noise_scale / noise_scale
-        if ratio == 1.0 or not self.has_floor:
-            return self._told.total[:, 0] * ratio
-        return leakage_model(self.state.at_noise(noise_scale)).record_loss(self.batch)
+        if self.has_floor and noise_scale != self.noise_scale:
+            return leakage_model(self.state.at_noise(noise_scale)).record_loss(self.batch)
+        return self._told.total[:, 0] * (self.noise_scale / noise_scale)
 
-    def largest(self, noise_scale: float) -> float:
+    def largest(self, noise_scale: float, at_once: int = 256) -> float:
         """Largest loss at a noise scale; only those are looked at who may have it."""
-        ratio = self.noise_scale / noise_scale
-        if ratio == 1.0 or not self.has_floor:
-            return float(self.losses(noise_scale).max())
-        measure, most = leakage_model(self.state.at_noise(noise_scale)), 0.0
-        bounds = np.hypot(self._told.mean * ratio, self._told.covariance)[:, 0] * _MARGIN
-        order = np.argsort(-bounds)
-        for start in range(0, len(order), _AT_ONCE):
-            some = order[start : start + _AT_ONCE]
-            if bounds[some[0]] <= most:
-                break
-            most = max(most, float(measure.record_loss(self.batch.take(some)).max()))
+        told, measure = self._told, leakage_model(self.state.at_noise(noise_scale))
+        bounds = np.hypot(told.mean * (self.noise_scale / noise_scale), told.covariance) * _MARGIN
+        order, most = np.argsort(-bounds[:, 0]), 0.0
+        while len(order) and bounds[order[0], 0] > most:
+            some, order = self.batch.take(order[:at_once]), order[at_once:]
+            most = max(most, float(measure.record_loss(some).max()))
         return most
 
     def floor(self) -> float:
@@ -152,10 +143,9 @@ class _Way:
 
     def sufficient(self, max_loss: float) -> float:
         """Least noise scale at which no loss is above a limit."""
-        scales = self.losses(1.0) / max_loss
+        unknown, scales = self.state.whole_record, self.losses(1.0) / max_loss
         if self.has_floor:
-            given = self.batch, self.state.whole_record, max_loss
-            scales = leakage_model(self.state).sufficient_noise(*given)
+            scales = leakage_model(self.state).sufficient_noise(self.batch, unknown, max_loss)
         found = float(scales.max()) * _MARGIN
         if math.isfinite(found):
             return found
@@ -213,14 +203,14 @@ class _Data:
         folds = list(parts.split(table, y, codes))
         return cls(table, y, persons, whose, of_people, folds, int(seed))
 
-    def fit(self, estimator: Any, rows: IntArray | None = None, near: Any = None) -> Any:
-        """Fit a copy that enters no ledger, on all records or on some, from weights of all."""
+    def fit(self, estimator: Any, rows: Any = None, near: Any = None) -> Any:
+        """Fit a copy that enters no ledger, on all records, or on some near their fit."""
         prefix, _ = _last(estimator)
         silent = without_ledger(estimator).set_params(**{f"{prefix}random_state": None})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what did not is not stated
             if rows is not None:
-                _last(silent)[1]._first_weights = near[rows]
+                _last(silent)[1]._start_at = near.objective.reweights[rows]
                 return silent.fit(take_rows(self.table, rows), self.y[rows])
             options = {} if self.whose is None else {f"{prefix}persons": self.whose}
             return silent.fit(self.table, self.y, **options)
@@ -232,8 +222,7 @@ class _Data:
         """
         found, failed = [], 0
         for k, (train, test) in enumerate(self.folds):
-            fitted = self.fit(way.estimator, train, way.state.objective.reweights)
-            preprocessing, _, model, _ = taken_apart(fitted)
+            preprocessing, _, model, _ = taken_apart(self.fit(way.estimator, train, way.state))
             X = take_rows(self.table, test)
             X = model._validated(X if preprocessing is None else preprocessing.transform(X))
             state = model._confidential_state()
@@ -243,8 +232,7 @@ class _Data:
             if not state.noise.is_identity:
                 moves = moves @ noise_root(state).T
             twin = object.__new__(type(model))
-            twin.__dict__.update(model.__dict__)
-            twin.__dict__.pop("feature_names_in_", None)  # checked once
+            twin.__dict__.update(model.__dict__, feature_names_in_=None)  # names are checked
             scored = np.empty((len(_STRENGTHS), _RELEASES))
             for place in np.ndindex(scored.shape):
                 released = w + _STRENGTHS[place[0]] * way.noise_scale * moves[place[1]]
@@ -348,8 +336,7 @@ def _measured(
         at = own.objective.at
         bias = at(state.factor.coefficients).value - at(own.factor.coefficients).value
         noise_scale *= math.sqrt(plain.cost / cost)
-    persons = state.persons
-    batch = state.training if persons is None else state.by_person(persons)
+    batch = state.training if state.persons is None else state.by_person(state.persons)
     estimator = _with(estimator, noise_scale=noise_scale)
     return _Way(name, estimator, fitted, state, cost, max(bias, 0.0), noise_scale, batch)
 

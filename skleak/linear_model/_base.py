@@ -189,7 +189,12 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
             )
         self._check_any_weight(bool(np.any(sample_weight > 0.0)))
-        given = float(self.alpha), self.fit_intercept, sample_weight, np.ones(len(y))
+        given = (
+            float(self.alpha),
+            self.fit_intercept,
+            sample_weight,
+            np.full(len(y), self._start_at),
+        )
         objective = Objective(X, y, self._loss, *given)
         if self._n_predictors > 1:
             objective = MultinomialObjective(X, y, SoftmaxLoss(), *given, self._n_predictors)
@@ -237,8 +242,6 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         columns = Columns(target=self.private_target) if indices is None else Columns(indices)
         kind = WeightRule.total if isinstance(reweighting, EvenTotal) else WeightRule
         rule = kind(columns, reweighting.norm)
-        if self._first_weights is not None:
-            objective = objective.reweighted(self._first_weights)
         with task.part("reweighting", reweighting.max_iter + 1) as search:
             found = solve_reweighted(self, objective, rule, reweighting, search)
         state, self.n_iter_, history = found

@@ -289,8 +289,9 @@ class ReleasableModel(IndividuallyMeasuredModel):
     _loss: ClassVar[PointwiseLoss]
     _released: ClassVar[type[ReleasedModel]]
 
-    # Where a reweighting begins in a refit of which nobody asks what it leaks; by default at ones.
-    _first_weights: FloatArray | None = None
+    # Where a reweighting begins: at ones, or in a refit of which nobody asks what it leaks
+    # at the weights of another fit, (n,).
+    _start_at: float | FloatArray = 1.0
 
     coef_: FloatArray
     intercept_: "float | FloatArray"
@@ -344,7 +345,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
         """Hold the confidential state of a fit."""
         # A release and a report tell how the fit was made, whatever becomes of the parameters.
         self._state, self._terms = state, self._promises()
-        if state.balanced is not None and self._first_weights is None:
+        if state.balanced is not None and np.ndim(self._start_at) == 0:
             self.conditional_fisher_information_loss_ = training_loss(state, conditional=True)
 
     @cached_property

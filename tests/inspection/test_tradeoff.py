@@ -117,15 +117,16 @@ def test_the_cost_is_the_mean_rise_of_the_plain_objective(compared):
         assert np.mean(rises) == pytest.approx(expected, abs=4.0 * np.std(rises) / np.sqrt(1000))
 
 
-def test_curves_have_the_largest_losses_whoever_is_looked_at(compared, monkeypatch):
+def test_curves_have_the_largest_losses_whoever_is_looked_at(compared):
     found = compared[-1]
-    monkeypatch.setattr("skleak.inspection.tradeoff._AT_ONCE", 4)
     for way in found._measured:
         for _, row in found.curves_[found.curves_["way"] == way.name].iterrows():
             state = way.state.at_noise(row["noise_scale"])
             losses = leakage_model(state).record_loss(way.batch)
             assert row["largest_loss"] == pytest.approx(losses.max(), rel=1e-9)
-            assert way.largest(row["noise_scale"]) == pytest.approx(losses.max(), rel=1e-9)
+            assert way.largest(row["noise_scale"], at_once=4) == pytest.approx(
+                losses.max(), rel=1e-9
+            )
 
 
 def test_fits_to_folds_are_those_from_scratch_and_measure_no_leakage(compared, monkeypatch):
@@ -140,7 +141,7 @@ def test_fits_to_folds_are_those_from_scratch_and_measure_no_leakage(compared, m
         with monkeypatch.context() as patch:
             patch.setattr("skleak.influence.leakage.leakage_model", refuse)
             patch.setattr("skleak.linear_model._measured.leakage_model", refuse)
-            near = data.fit(way.estimator, train, way.state.objective.reweights)
+            near = data.fit(way.estimator, train, way.state)
         coefficients = own._confidential_state().factor.coefficients
         found_near = near._confidential_state().factor.coefficients
         # A search ends at a spread of 1e-6, wherever it began.
