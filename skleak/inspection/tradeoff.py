@@ -210,7 +210,7 @@ class _Data:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what did not is not stated
             if rows is not None:
-                _last(silent)[1]._start_at = near.objective.reweights[rows]
+                _last(silent)[1]._start = near.objective.reweights[rows]
                 return silent.fit(take_rows(self.table, rows), self.y[rows])
             options = {} if self.whose is None else {f"{prefix}persons": self.whose}
             return silent.fit(self.table, self.y, **options)
