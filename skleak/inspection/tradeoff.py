@@ -472,7 +472,8 @@ def leakage_tradeoff(
     -----
     Losses are those of whole records, as ``fisher_information_loss_`` has them. Test scores are the
     estimator's default ones: on each fold 20 releases of one noiseless fit to the rest, with the
-    same draws for all ways and the noise scale of the row.
+    same draws for all ways and the noise scale of the row. A reweighting begins there at weights of
+    the fit to all, which saves refits: its fixed point is the same, to its ``tol``.
 
     Looking at this table is free; choosing by it is a choice made on the records, which no loss
     counts. Where that matters, compare on public records.
