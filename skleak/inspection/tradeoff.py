@@ -127,11 +127,11 @@ class _Way:
             return leakage_model(self.state.at_noise(noise_scale)).record_loss(self.batch)
         return self._told.total[:, 0] * (self.noise_scale / noise_scale)
 
-    def largest(self, noise_scale: float, at_once: int = 256) -> float:
+    def largest(self, noise_scale: float, at_once: int = 64) -> float:
         """Largest loss at a noise scale; only those are looked at who may have it."""
         told, measure = self._told, leakage_model(self.state.at_noise(noise_scale))
-        bounds = np.hypot(told.mean * (self.noise_scale / noise_scale), told.covariance) * _MARGIN
-        order, most = np.argsort(-bounds[:, 0]), 0.0
+        bounds = np.hypot(told.mean * (self.noise_scale / noise_scale), told.covariance)
+        order, most = np.argsort(-bounds[:, 0]), 0.0 if self.has_floor else float(bounds.max())
         while len(order) and bounds[order[0], 0] > most:
             some, order = self.batch.take(order[:at_once]), order[at_once:]
             most = max(most, float(measure.record_loss(some).max()))
