@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from tqdm import tqdm
 from skleak._release import of_several
 from skleak.adversary.knowledge import as_column, as_table, column_names, raw_column, take_rows
 from skleak.influence.leakage import leakage_model
-from skleak.influence.noise import noise_root
+from skleak.influence.noise import LossTerms, noise_root
 from skleak.influence.state import FitState, RecordBatch
 from skleak.inspection._leakage import leakage_report
 from skleak.inspection._pipeline import taken_apart
@@ -110,19 +111,41 @@ class _Way:
         """True if the covariance of the noise tells of the records, whatever its scale."""
         return self.state.noise.reads_data
 
+    @cached_property
+    def _told(self) -> LossTerms:
+        """What tells of each person at equal cost, (n, 1) each."""
+        measure = leakage_model(self.state.at_noise(self.noise_scale))
+        asked = self.batch, [self.state.whole_record]
+        if (terms := measure.terms(*asked)) is not None:
+            return terms
+        losses = measure.feature_loss(*asked)
+        return LossTerms(losses, np.zeros_like(losses), losses)
+
     def losses(self, noise_scale: float) -> FloatArray:
         """Loss of each person at a noise scale, (n,)."""
-        return leakage_model(self.state.at_noise(noise_scale)).record_loss(self.batch)
+        if self.has_floor and noise_scale != self.noise_scale:
+            return leakage_model(self.state.at_noise(noise_scale)).record_loss(self.batch)
+        return self._told.total[:, 0] * (self.noise_scale / noise_scale)
+
+    def largest(self, noise_scale: float, at_once: int = 64) -> float:
+        """Largest loss at a noise scale; only those are looked at who may have it."""
+        told, measure = self._told, leakage_model(self.state.at_noise(noise_scale))
+        bounds = np.hypot(told.mean * (self.noise_scale / noise_scale), told.covariance)
+        order, most = np.argsort(-bounds[:, 0]), 0.0 if self.has_floor else float(bounds.max())
+        while len(order) and bounds[order[0], 0] > most:
+            some, order = self.batch.take(order[:at_once]), order[at_once:]
+            most = max(most, float(measure.record_loss(some).max()))
+        return most
 
     def floor(self) -> float:
         """Largest loss that no noise scale lowers."""
-        told = leakage_model(self.state).terms(self.batch, [self.state.whole_record])
-        return 0.0 if told is None else float(told.covariance.max())
+        return float(self._told.covariance.max())
 
     def sufficient(self, max_loss: float) -> float:
         """Least noise scale at which no loss is above a limit."""
-        unknown = self.state.whole_record
-        scales = leakage_model(self.state).sufficient_noise(self.batch, unknown, max_loss)
+        unknown, scales = self.state.whole_record, self.losses(1.0) / max_loss
+        if self.has_floor:
+            scales = leakage_model(self.state).sufficient_noise(self.batch, unknown, max_loss)
         found = float(scales.max()) * _MARGIN
         if math.isfinite(found):
             return found
@@ -180,13 +203,14 @@ class _Data:
         folds = list(parts.split(table, y, codes))
         return cls(table, y, persons, whose, of_people, folds, int(seed))
 
-    def fit(self, estimator: Any, rows: IntArray | None = None) -> Any:
-        """Fit a copy that enters no ledger, on all records or on some."""
+    def fit(self, estimator: Any, rows: Any = None, near: Any = None) -> Any:
+        """Fit a copy that enters no ledger, on all records, or on some near their fit."""
         prefix, _ = _last(estimator)
         silent = without_ledger(estimator).set_params(**{f"{prefix}random_state": None})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what did not is not stated
             if rows is not None:
+                _last(silent)[1]._start = near.objective.reweights[rows]
                 return silent.fit(take_rows(self.table, rows), self.y[rows])
             options = {} if self.whose is None else {f"{prefix}persons": self.whose}
             return silent.fit(self.table, self.y, **options)
@@ -198,9 +222,9 @@ class _Data:
         """
         found, failed = [], 0
         for k, (train, test) in enumerate(self.folds):
-            preprocessing, _, model, _ = taken_apart(self.fit(way.estimator, train))
+            preprocessing, _, model, _ = taken_apart(self.fit(way.estimator, train, way.state))
             X = take_rows(self.table, test)
-            X = X if preprocessing is None else preprocessing.transform(X)
+            X = model._validated(X if preprocessing is None else preprocessing.transform(X))
             state = model._confidential_state()
             failed += not state.converged
             w, size = state.factor.coefficients, state.factor.weights.size
@@ -208,7 +232,7 @@ class _Data:
             if not state.noise.is_identity:
                 moves = moves @ noise_root(state).T
             twin = object.__new__(type(model))
-            twin.__dict__.update(model.__dict__)
+            twin.__dict__.update(model.__dict__, feature_names_in_=None)  # names are checked
             scored = np.empty((len(_STRENGTHS), _RELEASES))
             for place in np.ndindex(scored.shape):
                 released = w + _STRENGTHS[place[0]] * way.noise_scale * moves[place[1]]
@@ -312,8 +336,7 @@ def _measured(
         at = own.objective.at
         bias = at(state.factor.coefficients).value - at(own.factor.coefficients).value
         noise_scale *= math.sqrt(plain.cost / cost)
-    persons = state.persons
-    batch = state.training if persons is None else state.by_person(persons)
+    batch = state.training if state.persons is None else state.by_person(state.persons)
     estimator = _with(estimator, noise_scale=noise_scale)
     return _Way(name, estimator, fitted, state, cost, max(bias, 0.0), noise_scale, batch)
 
@@ -449,7 +472,8 @@ def leakage_tradeoff(
     -----
     Losses are those of whole records, as ``fisher_information_loss_`` has them. Test scores are the
     estimator's default ones: on each fold 20 releases of one noiseless fit to the rest, with the
-    same draws for all ways and the noise scale of the row.
+    same draws for all ways and the noise scale of the row. A reweighting begins there at weights of
+    the fit to all, which saves refits: its fixed point is the same, to its ``tol``.
 
     Looking at this table is free; choosing by it is a choice made on the records, which no loss
     counts. Where that matters, compare on public records.
@@ -498,7 +522,7 @@ def leakage_tradeoff(
         rows[way.name] = own | {"publishes": way.publishes}
         for strength, score in zip(_STRENGTHS, scores.mean(axis=1).tolist(), strict=True):
             sigma = strength * way.noise_scale
-            curves.append((way.name, sigma, float(way.losses(sigma).max()), score))
+            curves.append((way.name, sigma, way.largest(sigma), score))
         if data.groups is not None:
             by_group[way.name] = _by_group(losses, data.groups)
     columns = ["n_people", "mean_loss", "root_mean_square", "largest_loss"]

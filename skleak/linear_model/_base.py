@@ -205,7 +205,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
             )
         self._check_any_weight(bool(np.any(sample_weight > 0.0)))
-        given = float(self.alpha), self.fit_intercept, sample_weight, np.ones(len(y))
+        given = float(self.alpha), self.fit_intercept, sample_weight, np.full(len(y), self._start)
         objective = Objective(X, y, self._loss, *given)
         if self._n_predictors > 1:
             objective = MultinomialObjective(X, y, SoftmaxLoss(), *given, self._n_predictors)

@@ -290,6 +290,10 @@ class ReleasableModel(IndividuallyMeasuredModel):
     _loss: ClassVar[PointwiseLoss]
     _released: ClassVar[type[ReleasedModel]]
 
+    # Where a reweighting begins: at ones, or in a refit of which nobody asks what it leaks
+    # at the weights of another fit, (n,).
+    _start: float | FloatArray = 1.0
+
     coef_: FloatArray
     intercept_: "float | FloatArray"
     coef_noise_scale_: "FloatArray | None"
@@ -342,7 +346,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
         """Hold the confidential state of a fit."""
         # A release and a report tell how the fit was made, whatever becomes of the parameters.
         self._state, self._terms = state, self._promises()
-        if state.balanced is not None:
+        if state.balanced is not None and np.ndim(self._start) == 0:
             self.conditional_fisher_information_loss_ = training_loss(state, conditional=True)
 
     @cached_property

@@ -117,6 +117,39 @@ def test_the_cost_is_the_mean_rise_of_the_plain_objective(compared):
         assert np.mean(rises) == pytest.approx(expected, abs=4.0 * np.std(rises) / np.sqrt(1000))
 
 
+def test_curves_have_the_largest_losses_whoever_is_looked_at(compared):
+    found = compared[-1]
+    for way in found._measured:
+        for _, row in found.curves_[found.curves_["way"] == way.name].iterrows():
+            state = way.state.at_noise(row["noise_scale"])
+            losses = leakage_model(state).record_loss(way.batch)
+            assert row["largest_loss"] == pytest.approx(losses.max(), rel=1e-9)
+            assert way.largest(row["noise_scale"], at_once=4) == pytest.approx(
+                losses.max(), rel=1e-9
+            )
+
+
+def test_fits_to_folds_are_those_from_scratch_and_measure_no_leakage(compared, monkeypatch):
+    model, X, y, _, found = compared
+    data, (train, _) = found._data, found._data.folds[0]
+
+    def refuse(*_):
+        raise AssertionError("nobody asked what this leaks")
+
+    for way in found._measured:
+        own = clone(model).set_params(**WAYS[way.name]).fit(X[train], y[train])
+        with monkeypatch.context() as patch:
+            patch.setattr("skleak.influence.leakage.leakage_model", refuse)
+            patch.setattr("skleak.linear_model._measured.leakage_model", refuse)
+            near = data.fit(way.estimator, train, way.state)
+        coefficients = own._confidential_state().factor.coefficients
+        found_near = near._confidential_state().factor.coefficients
+        # A search ends at a spread of 1e-6, wherever it began.
+        assert found_near == pytest.approx(coefficients, rel=1e-5, abs=2e-6)
+        if way.name in ("irfil", "total"):
+            assert near.n_reweighting_iter_ <= own.n_reweighting_iter_
+
+
 def test_scores_are_those_of_releases_of_each_fold(linear):
     """Their mean over draws of a linear model has a closed form: R2 falls by the mean square."""
     model, X, y, _, _ = linear
