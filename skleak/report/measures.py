@@ -211,7 +211,7 @@ class Separator:
         for each in unknowns:
             if one is not None and each.moves is not None:
                 groups.setdefault(each.moves[0][1], []).append(each)
-        parts = [group[part] for group in groups.values() for part in row_blocks(len(group), 1, 8)]
+        parts = [group[part] for group in groups.values() for part in row_blocks(len(group), 1, 16)]
         for some in parts:
             columns = np.concatenate([each.columns for each in some])
             pairs = zip(*(each.moves for each in some), strict=True)

@@ -210,6 +210,11 @@ def real_numbers(column: Array) -> FloatArray | None:
 def _codes(entries: Array) -> IntArray:
     """Return numbers from 0 of the distinct entries, or of rows of them, (n,)."""
     if entries.ndim == 1:
+        if len(entries) and entries.dtype.kind in "iuf":  # most columns have two values
+            low, high = entries.min(), entries.max()
+            above = entries == high
+            if np.all(above | (entries == low)):
+                return (above != above[0]).astype(np.intp)
         return np.asarray(pd.factorize(entries, use_na_sentinel=False)[0])
     return np.ravel(np.unique(entries, axis=0, return_inverse=True)[1])
 

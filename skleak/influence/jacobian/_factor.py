@@ -315,6 +315,12 @@ class Columns:
         return self.indices is None and not self.constrained and self.units is None
 
     @property
+    def is_target(self) -> bool:
+        """True if the block is the target alone, in units of the data."""
+        plain = self.target and not self.constrained and self.units is None
+        return plain and self.target_unit == 1.0 and np.size(self.indices) == 0
+
+    @property
     def is_single(self) -> bool:
         """True if the block is one column."""
         return (
@@ -397,12 +403,21 @@ def feature_norms(
     Shapes: ``X`` (n, d); ``y`` (n,); returns (n, n_blocks).
     """
 
+    targets: list[FloatArray] = []  # as single columns share all they are made of
+
     def squares(indices: IntArray) -> FloatArray:
-        return Blocks.of(X, y, width=len(factor.coefficients)).map(
+        found = Blocks.of(X, y, width=len(factor.coefficients)).map(
             lambda X, y: _single_columns(factor, X, y, indices)
         )
+        targets.append(np.sqrt(found[:, -1]))
+        return found[:, :-1]
 
-    return norms_by_block(blocks, squares, lambda block: record_norms(factor, X, y, block, norm))
+    def norms(block: Columns) -> FloatArray:
+        if targets and block.is_target:
+            return targets[0]
+        return record_norms(factor, X, y, block, norm)
+
+    return norms_by_block(blocks, squares, norms)
 
 
 def norms_by_block(
@@ -568,14 +583,17 @@ class JacobianParts:
 def _single_columns(
     factor: FitFactor, X: FloatArray, y: FloatArray, indices: IntArray
 ) -> FloatArray:
-    """``r^2 (A^2)_jj + 2 r c w_j (A u)_j + c^2 w_j^2 |u|^2`` for every record and column j."""
-    x, r, c, _ = factor.derivatives(X, y)
+    """``r^2 (A^2)_jj + 2 r c w_j (A u)_j + c^2 w_j^2 |u|^2`` for every record and column j.
+
+    Last ``q^2 |u|^2``, of the target.
+    """
+    x, r, c, q = factor.derivatives(X, y)
     embedded = factor.response[:, indices]
     u = x @ factor.response.T
     w = factor.weights[indices]
     diagonal = np.sum(embedded**2, axis=0)
-    first = np.outer(r**2, diagonal)
-    last = np.outer(c**2 * np.einsum("ij,ij->i", u, u), w**2)
+    first, length = np.outer(r**2, diagonal), np.einsum("ij,ij->i", u, u)
+    last = np.outer(c**2 * length, w**2)
     squares = first + last
     cross = 2.0 * (r * c)[:, None] * w * (u @ embedded)
     total = squares + cross
@@ -584,7 +602,7 @@ def _single_columns(
         i, j = record[k], column[k]
         direct = r[i, None] * embedded[:, j].T + (c[i] * w[j])[:, None] * u[i]
         total[i, j] = np.einsum("ij,ij->i", direct, direct)
-    return np.maximum(total, 0.0)
+    return np.column_stack([np.maximum(total, 0.0), q**2 * length])
 
 
 def norms_of_fits(
