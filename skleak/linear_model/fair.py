@@ -535,10 +535,9 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             other = without_ledger(model).set_params(noise_scale=given)
             limit = other.fit(X, y, sample_weight=weights).fisher_information_loss_.max()
             raise ValueError(
-                f"{error} The nearest limit that can be reached by a noise scale which reads no "
-                f"record is max_loss={limit * (1.0 + 1e-5):.6g}: what they leak at that of the "
-                f"estimator, {given!r}. Pass `public` records, or leave `max_loss` out and pass "
-                "a larger `noise_scale` to the estimator, not searched for on these records."
+                f"{error} The nearest limit reached by a noise scale which reads no record is "
+                f"max_loss={limit * (1.0 + 1e-5):.6g}: what they leak at that of the estimator, "
+                f"{given!r}. Pass `public` records, or a larger `noise_scale` and no `max_loss`."
             ) from error
 
     def _check_kept(self, probe: Any, goal: NoiseGoal | None, groups: Array | None) -> None:
