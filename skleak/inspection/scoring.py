@@ -168,6 +168,7 @@ def make_leakage_scorer(
         For the statistics of groups: the raw column that has the group of each record, by name or
         position, whatever the steps of a pipeline make of it; or labels, as `LeakageFrame` takes
         them: those of a Series are found by the labels of the table that the model itself receives.
+        In a search name a column, or pass such a Series: an array is not cut into folds.
 
     Returns
     -------

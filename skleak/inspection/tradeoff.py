@@ -612,7 +612,7 @@ class LeakageTradeoff(Report):
             `skleak.inspection.leakage_report`, with the transformers held fixed. Not known of
             shapes that follow the records, nor of a private target under a reweighting.
         group_ratio : float, default=None
-            Largest mean loss of a group over the smallest, at least 1.
+            Largest mean loss of a group over the smallest, above 1.
 
         Returns
         -------
@@ -667,7 +667,7 @@ class LeakageTradeoff(Report):
         ranges = ("max_loss", max_loss, 0.0, math.inf), ("max_advantage", max_advantage, 0.0, 1.0)
         for name, limit, low, high in (*ranges, ("group_ratio", group_ratio, 1.0, math.inf)):
             if limit is not None and not low < limit < high:
-                raise ValueError(f"`{name}` must lie between {low:g} and {high:g}; got {limit!r}.")
+                raise ValueError(f"`{name}={limit!r}` is not above {low:g} and below {high:g}.")
         if group_ratio is not None and not len(self.groups_):
             raise ValueError("`group_ratio` needs `groups`: pass them to `leakage_tradeoff`.")
 

@@ -337,6 +337,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
     public : tuple or None, default=None
         Public records ``(X, y)``, or ``(X, y, sensitive_features)`` with ``group_ratio``. They must
         be like the private ones, and none of them: the shape and the weights are read off them.
+        No step of a pipeline reaches them: pass them as the steps before return them.
 
     Attributes
     ----------
@@ -397,7 +398,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             Targets.
         sensitive_features : array-like of shape (n_samples,), Series or str, default=None
             Group of each record; a Series is read by the index of X, and a name is that of a
-            column of X, which stays a feature.
+            column of X, which stays a feature and so must hold numbers.
 
         Returns
         -------
@@ -447,7 +448,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         if not hasattr(self.estimator, "_confidential_state"):
             raise TypeError(
                 "`estimator` must be a private linear model of skleak.linear_model; got "
-                f"{type(self.estimator).__name__}. Put it into a pipeline instead."
+                f"{type(self.estimator).__name__}. Steps of a pipeline go before `FairLeakage`."
             )
         for name, low in (("max_loss", 0.0), ("max_advantage", 0.0), ("group_ratio", 1.0)):
             if getattr(self, name) is not None:
@@ -465,7 +466,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             "`sensitive_features`, the group of each record, with `group_ratio`": (
                 self.group_ratio is None or sensitive_features is not None
             ),
-            "`public` as (X, y), or (X, y, sensitive_features) with `group_ratio`": (
+            "`public` as (X, y, sensitive_features) with `group_ratio`, as (X, y) without": (
                 self.public is None or len(self.public) == 2 + (self.group_ratio is not None)
             ),
             "a number as `noise_scale` of the estimator without `max_loss` and `max_advantage`, "
@@ -493,7 +494,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             codes, labels, powers = np.zeros(len(target), dtype=np.intp), [None], np.zeros(1)
         else:
             assert groups is not None
-            public = _groups(self.public[2], table)
+            public = _groups(self.public[2], table, "public[2]")
             assert public is not None
             codes, found = pd.factorize(public, sort=True)
             labels = pd.Index(found).tolist()
@@ -534,9 +535,9 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             other = without_ledger(model).set_params(noise_scale=given)
             limit = other.fit(X, y, sample_weight=weights).fisher_information_loss_.max()
             raise ValueError(
-                f"{error} The nearest limit that can be reached by a noise scale which reads no "
-                f"record is max_loss={limit * (1.0 + 1e-5):.6g}: what they leak at that of the "
-                f"estimator, {given!r}. Pass `public` records, or leave `max_loss` out."
+                f"{error} The nearest limit reached by a noise scale which reads no record is "
+                f"max_loss={limit * (1.0 + 1e-5):.6g}: what they leak at that of the estimator, "
+                f"{given!r}. Pass `public` records, or a larger `noise_scale` and no `max_loss`."
             ) from error
 
     def _check_kept(self, probe: Any, goal: NoiseGoal | None, groups: Array | None) -> None:
@@ -571,7 +572,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         limits += f", with noise_scale={noise} of the estimator" if noise else ""
         return ValueError(
             f"{why} The nearest limit that can be reached by this choice is {limits}. Raise the "
-            "limit so, or pass more `public` records that are like these."
+            "limit so, or pass `public` records (more of them) that are like these."
         )
 
     @property
@@ -670,19 +671,19 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _groups(sensitive_features: Any, X: Any) -> Array | None:
+def _groups(groups: Any, X: Any, name: str = "sensitive_features") -> Array | None:
     """Group of each record, (n,)."""
     if is_large_source(X):
         raise TypeError("`FairLeakage` takes records in memory; pass an array or a data frame.")
-    if sensitive_features is None:
+    if groups is None:
         return None
-    if isinstance(sensitive_features, str):
-        if not (hasattr(X, "columns") and sensitive_features in X.columns):
-            raise ValueError(f"`sensitive_features` is no column of X: {sensitive_features!r}.")
-        sensitive_features = np.asarray(X[sensitive_features])
-    return checked_labels(
-        sensitive_features, np.shape(X)[0], named(row_labels(X)), name="sensitive_features"
-    )
+    if isinstance(groups, str):
+        if not (hasattr(X, "columns") and groups in X.columns):
+            raise ValueError(
+                f"`{name}` is no column of X: {groups!r}. Pass a column, or one label per record."
+            )
+        groups = np.asarray(X[groups])
+    return checked_labels(groups, np.shape(X)[0], named(row_labels(X)), name=name)
 
 
 def _is_function(groups: Array, X: Any) -> bool:

@@ -397,9 +397,9 @@ def test_limits_that_are_none_are_refused(linear):
     *_, found = linear
     for limits, match in (
         ({}, "no limit"),
-        ({"max_loss": 0.0}, "between 0 and inf"),
-        ({"max_advantage": 1.0}, "between 0 and 1"),
-        ({"group_ratio": 0.9}, "between 1 and inf"),
+        ({"max_loss": 0.0}, "max_loss=0.0` is not above 0"),
+        ({"max_advantage": 1.0}, "not above 0 and below 1"),
+        ({"group_ratio": 0.9}, "not above 1"),
     ):
         with pytest.raises(ValueError, match=match):
             found.choose(**limits)
