@@ -113,7 +113,7 @@ class _Way:
 
     @cached_property
     def _told(self) -> LossTerms:
-        """What tells of each person at equal cost, (n, 1) each."""
+        """Return what tells of each person at equal cost, (n, 1) each."""
         measure = leakage_model(self.state.at_noise(self.noise_scale))
         asked = self.batch, [self.state.whole_record]
         if (terms := measure.terms(*asked)) is not None:
@@ -157,7 +157,7 @@ class _Way:
 
     @property
     def publishes(self) -> str:
-        """What may be published of the way itself."""
+        """Say what may be published of the way itself."""
         if self.has_floor:
             return "shape: counted in the losses"
         if self.state.balanced is not None:
@@ -422,9 +422,8 @@ def leakage_tradeoff(
     .. math:: \tfrac{1}{2} \sigma^2 \operatorname{tr}(H S) ,
 
     with H the Hessian of that objective at its minimizer, for reweightings as well: exact for the
-    squared loss, of second order for others. What a minimizer that is not the plain one raises it
-    by, ``bias``, comes on top, and may be many times the cost of the noise under a reweighting:
-    `choose` counts both.
+    squared loss, of second order for others. What the minimizer of a reweighting raises it by,
+    ``bias``, comes on top, and may be many times the cost of the noise: `choose` counts both.
 
     Parameters
     ----------
@@ -472,11 +471,8 @@ def leakage_tradeoff(
     -----
     Losses are those of whole records, as ``fisher_information_loss_`` has them. Test scores are the
     estimator's default ones: on each fold 20 releases of one noiseless fit to the rest, with the
-    same draws for all ways and the noise scale of the row. A reweighting begins there at weights of
-    the fit to all, which saves refits: its fixed point is the same, to its ``tol``.
-
-    Looking at this table is free; choosing by it is a choice made on the records, which no loss
-    counts. Where that matters, compare on public records.
+    same draws for all ways; a reweighting begins at the weights of the fit to all records. Choosing
+    by them is a choice made on the records, which no loss counts: compare on public records.
 
     Examples
     --------
@@ -542,8 +538,7 @@ def leakage_tradeoff(
 class LeakageTradeoff(Report):
     """Ways of training at equal cost: what each leaks, about whom, and how it scores. Confidential.
 
-    Objects of this kind come from `leakage_tradeoff`. Pickles and copies drop the fits: tables,
-    text and figures travel, and `choose` does not.
+    From `leakage_tradeoff`. Pickles and copies drop the fits: `choose` does not travel.
 
     Parameters
     ----------
@@ -629,8 +624,7 @@ class LeakageTradeoff(Report):
         Notes
         -----
         The noise scale is an exact function of the records, marked as `CalibratedNoise`, and so is
-        the choice: neither is counted in any loss. A goal inside of `fit` (`MaxLeakage`) takes a
-        rung of a public ladder in its place.
+        the choice: neither is counted in any loss. A goal inside of `fit` takes a public rung.
         """
         self._check_limits(max_loss, max_advantage, group_ratio)
         kept: list[tuple[float, float, _Way]] = []
@@ -771,7 +765,7 @@ class LeakageTradeoff(Report):
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What the numbers say, in plain words; the first is the answer."""
+        """Say in plain words what the numbers tell; the first is the answer."""
         # Of ways that cost more beside their noise than by it the cost is not equal.
         equal = self.ways_[self.ways_["bias"] <= self.ways_["cost"]]
         best = equal["largest_loss"].idxmin()

@@ -190,7 +190,7 @@ def _ratio_error(losses: FloatArray, codes: Array) -> float:
 
 @dataclass(frozen=True)
 class _Choice:
-    """What was chosen on public records."""
+    """Shape and weights chosen on public records."""
 
     cost: float  # rise of their objective, in units of the whole
     covariance: FloatArray  # of the noise, in the units of the parameters, (p, p)
