@@ -402,7 +402,6 @@ def feature_norms(
 
     Shapes: ``X`` (n, d); ``y`` (n,); returns (n, n_blocks).
     """
-
     targets: list[FloatArray] = []  # as single columns share all they are made of
 
     def squares(indices: IntArray) -> FloatArray:
