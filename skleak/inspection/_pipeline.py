@@ -269,6 +269,7 @@ def inspected(pipeline: Any, X: Any, y: Any, sample_weight: Any) -> Inspected:
 def taken_apart(pipeline: Any) -> tuple[Pipeline | None, str, Any, tuple[Any, ...]]:
     """Fitted transformers of records, name of the model's step, the model, and those of targets."""
     (*steps, (name, model)), targets = chain(pipeline)
+    model = getattr(model, "_limited", model)
     why = of_several(*(step for _, step in steps), model)
     if hasattr(model, "provenance_"):
         why = "A released model knows nothing of its training: pass what was fitted."

@@ -576,10 +576,15 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         )
 
     @property
+    def _limited(self) -> Any:
+        """Return the private model that keeps the limits."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_
+
+    @property
     def losses_(self) -> FloatArray:
         """Fisher information loss of each person, (n_samples,). Confidential."""
-        check_is_fitted(self, "estimator_")
-        found: FloatArray = self.estimator_.fisher_information_loss_
+        found: FloatArray = self._limited.fisher_information_loss_
         return found
 
     @property
@@ -610,8 +615,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.predict(X)
+        return self._limited.predict(X)
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> Array:
@@ -626,8 +630,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.predict_proba(X)
+        return self._limited.predict_proba(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of the released model, as its estimator has it.
@@ -645,8 +648,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         -------
         float
         """
-        check_is_fitted(self, "estimator_")
-        return float(self.estimator_.score(X, y, sample_weight))
+        return float(self._limited.score(X, y, sample_weight))
 
     def release(self, *, require_guarantee: bool = False) -> Any:
         """Return what may be published.
@@ -660,8 +662,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         -------
         ReleasedModel
         """
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.release(require_guarantee=require_guarantee)
+        return self._limited.release(require_guarantee=require_guarantee)
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what the estimator takes."""

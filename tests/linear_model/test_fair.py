@@ -19,6 +19,7 @@ from skleak.accounting import LeakageLedger
 from skleak.exceptions import PrivacyLeakWarning
 from skleak.influence import candidate_encodings
 from skleak.influence.noise import noise_root
+from skleak.inspection import LeakageFrame, leakage_report
 from skleak.linear_model import FairLeakage, PrivateLinearRegression, PrivateLogisticRegression
 from skleak.linear_model.fair import _is_function, fair_precision, least_cost
 from skleak.utils._confidential import CalibratedNoise
@@ -503,6 +504,16 @@ def test_it_is_an_estimator():
 
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.PrivacyLeakWarning")
 @pytest.mark.slow
+def test_it_is_inspected_as_its_model_is():
+    public, (X, y, groups) = _split(4)
+    fair = FairLeakage(PrivateLinearRegression(alpha=0.05), max_loss=2.0, public=public[:2])
+    fair.fit(X, y)
+    largest = fair.losses_.max()
+    assert leakage_report(fair, X, y).dataset["max_loss"] == pytest.approx(largest, rel=1e-12)
+    frame = LeakageFrame.from_estimator(fair, groups, statistics=["max"])
+    assert frame.group_max().iloc[0] == pytest.approx(largest, rel=1e-12)
+
+
 def test_scikit_learn_checks():
     for of in (PrivateLinearRegression, PrivateLogisticRegression):
         assert_scikit_learn_checks_pass(FairLeakage(of(random_state=0)))
