@@ -317,8 +317,8 @@ class Columns:
     @property
     def is_target(self) -> bool:
         """True if the block is the target alone, in units of the data."""
-        plain = self.target and not self.constrained and self.units is None
-        return plain and self.target_unit == 1.0 and np.size(self.indices) == 0
+        none = self.indices is not None and not len(self.indices) and not self.constrained
+        return none and self.target and self.units is None and self.target_unit == 1.0
 
     @property
     def is_single(self) -> bool:
