@@ -46,6 +46,8 @@ _LARGEST = 700.0  # exponentials of larger losses overflow
 # Cells of epsilon in the search for mu, pieces of each that is refined, rounds, relative gap.
 _CELLS, _PIECES, _ROUNDS, _GAP = 256, 16, 4, 1e-6
 _ZOOM, _TOLERANCE, _DOUBLINGS = 65, 1e-6, 40
+# Normal values between which the loss of a Gaussian release beside it is at most that of the right.
+_BESIDE = np.linspace(-9.0, 9.0, 181)
 
 
 def _gaussian(mu: float, epsilon: FloatArray) -> FloatArray:
@@ -175,7 +177,9 @@ def removal_delta(noise: float, ridge: float, epsilon: npt.ArrayLike) -> Any:
     return as_result(np.where(exact, gaussian_delta(1.0 / noise, loss), bound))
 
 
-def objective_delta(noise: float, ridge: float, epsilon: npt.ArrayLike) -> Any:
+def objective_delta(
+    noise: float, ridge: float, epsilon: npt.ArrayLike, *, output_mu: float = 0.0
+) -> Any:
     """Bound delta of objective perturbation where one record is replaced.
 
     Parameters
@@ -187,11 +191,14 @@ def objective_delta(noise: float, ridge: float, epsilon: npt.ArrayLike) -> Any:
         ``lambda / (R^2 s)``: penalty of the summed objective, in the same units.
     epsilon : float or array-like, at least 0
         Bound on the log-likelihood ratio, in nats.
+    output_mu : float, default=0.0
+        The mu of Gaussian noise on the parameters, with which the two are composed.
 
     Returns
     -------
     float or ndarray
-        Upper bound on delta; that of ``2/noise``-GDP wherever this is proved.
+        Upper bound on delta; without noise on the parameters that of ``2/noise``-GDP wherever this
+        is proved.
 
     Examples
     --------
@@ -203,20 +210,30 @@ def objective_delta(noise: float, ridge: float, epsilon: npt.ArrayLike) -> Any:
     noise = check_scalar("noise", noise, low_open=True)
     ridge = check_scalar("ridge", ridge, low_open=True)
     loss = check_real("epsilon", epsilon)
+    if output_mu == 0.0:
+        return as_result(_replacement(noise, ridge, loss))
+    # The mean over the loss of the other release of delta at what is left of epsilon.
+    rest = loss[..., None] - output_mu * (_BESIDE[1:] + 0.5 * output_mu)
+    found = _replacement(noise, ridge, rest) @ np.diff(ndtr(_BESIDE))
+    return as_result(np.minimum((found + 2.0 * ndtr(_BESIDE[0])) * _ROUND_UP, 1.0))
+
+
+def _replacement(noise: float, ridge: float, epsilon: FloatArray) -> FloatArray:
+    """Bound delta of a replacement at any epsilon, also below zero."""
+    loss, below = np.abs(epsilon), np.minimum(epsilon, 0.0)
     exact = (loss >= 2.0 / ridge) | (loss <= 1.0 / noise**2)
-    result = np.asarray(gaussian_delta(2.0 / noise, loss))
+    result = np.array(gaussian_delta(2.0 / noise, loss), dtype=np.float64)
     if not exact.all():
-        result = result.copy()
         result[~exact] = _chain(noise, ridge, loss[~exact])
-    return as_result(result)
+    return np.where(epsilon < 0.0, -np.expm1(below) + np.exp(below) * result, result)
 
 
-def objective_epsilon(noise: float, ridge: float, delta: float) -> float:
+def objective_epsilon(noise: float, ridge: float, delta: float, *, output_mu: float = 0.0) -> float:
     """Bound epsilon of objective perturbation at a delta, where one record is replaced.
 
     Parameters
     ----------
-    noise, ridge : float, positive
+    noise, ridge, output_mu : float
         As for :func:`objective_delta`.
     delta : float in (0, 1)
         Probability that the bound may fail.
@@ -224,7 +241,7 @@ def objective_epsilon(noise: float, ridge: float, delta: float) -> float:
     Returns
     -------
     float
-        epsilon in nats, from above.
+        epsilon in nats, from above; infinite for a delta that no number stands for.
 
     Examples
     --------
@@ -232,14 +249,21 @@ def objective_epsilon(noise: float, ridge: float, delta: float) -> float:
     0.999
     """
     delta = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
-    low, high = float(gaussian_epsilon(2.0 / noise, delta)), 2.0 / ridge
-    if objective_delta(noise, ridge, low) <= delta:
+    least = float(gaussian_epsilon(float(np.hypot(2.0 / noise, output_mu)), delta))
+    low, high = least, 2.0 * least
+    if objective_delta(noise, ridge, low, output_mu=output_mu) <= delta:
         return low
-    while high - low > _TOLERANCE * high:
+    for _ in range(_DOUBLINGS):
+        if objective_delta(noise, ridge, high, output_mu=output_mu) <= delta:
+            break
+        low, high = high, 2.0 * high + 1e-3
+    else:
+        return float("inf")
+    while high - low > 1e-3 * _TOLERANCE * high:
         epsilon = np.linspace(low, high, _ZOOM)
         # The last is known to meet it.
-        known = np.append(objective_delta(noise, ridge, epsilon[1:-1]), 0.0)
-        meets = int(np.argmax(known <= delta))
+        known = objective_delta(noise, ridge, epsilon[1:-1], output_mu=output_mu)
+        meets = int(np.argmax(np.append(known, 0.0) <= delta))
         low, high = float(epsilon[meets]), float(epsilon[meets + 1])
     return high
 
@@ -297,8 +321,14 @@ def objective_mu(noise: float, ridge: float) -> float:
     return result
 
 
+@functools.lru_cache(maxsize=64)
 def objective_noise_scale(
-    ridge: float, *, mu: float | None = None, epsilon: float | None = None, delta: Any = None
+    ridge: float,
+    *,
+    mu: float | None = None,
+    epsilon: float | None = None,
+    delta: Any = None,
+    output_share: float = 0.0,
 ) -> float:
     """Smallest noise of objective perturbation that meets a target at a given ridge.
 
@@ -310,6 +340,8 @@ def objective_noise_scale(
         Target in mu-GDP.
     epsilon, delta : float, optional
         Target (epsilon, delta). Give these two or mu.
+    output_share : float, default=0.0
+        The mu of noise on the parameters, composed with it, over ``2 / noise``.
 
     Returns
     -------
@@ -325,12 +357,17 @@ def objective_noise_scale(
     8.449
     """
     ridge = check_scalar("ridge", ridge, low_open=True)
-    least = float(gaussian_noise_scale(2.0, mu=mu, epsilon=epsilon, delta=delta))
+    both = 2.0 * float(np.hypot(1.0, output_share))
+    least = float(gaussian_noise_scale(both, mu=mu, epsilon=epsilon, delta=delta))
+    least *= 1.0 + 1e-12 * (output_share > 0.0)  # the sum of squares is rounded
 
     def excess(noise: float) -> float:
+        beside = 2.0 * output_share / noise
         if mu is not None:
-            return float(np.log(min(objective_mu(noise, ridge), _LARGEST) / mu))
-        return float(np.log(objective_delta(noise, ridge, epsilon or 0.0)) - np.log(delta))
+            total = np.hypot(objective_mu(noise, ridge), beside)
+            return float(np.log(min(total, _LARGEST) / mu))
+        reached = objective_delta(noise, ridge, epsilon or 0.0, output_mu=beside)
+        return float(np.log(reached) - np.log(delta))
 
     low, high = least, least
     for _ in range(_DOUBLINGS):

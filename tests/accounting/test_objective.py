@@ -193,6 +193,31 @@ def test_ridge_from_which_on_the_noise_is_gaussian():
         assert noise == pytest.approx(2.0 / mu_from_epsilon_delta(epsilon, 1e-6))
 
 
+@pytest.mark.parametrize("output_mu", [0.01, 0.5, 2.0])
+def test_composition_with_gaussian_noise_is_that_of_gaussians(output_mu):
+    epsilon, both = np.array([0.0, 0.5, 2.0, 6.0]), np.hypot(1.0, output_mu)
+    ratio = objective_delta(2.0, 8.0, epsilon, output_mu=output_mu) / gaussian_delta(both, epsilon)
+    assert np.all(ratio >= 1.0)
+    assert np.all(ratio < (1.15 if output_mu > 0.1 else 1.01))
+    stated = objective_epsilon(2.0, 8.0, 1e-6, output_mu=output_mu)
+    assert 1.0 <= stated / gaussian_epsilon(both, 1e-6) < 1.03
+    # Of a bound that is none of Gaussian noise it lies between both.
+    chain = objective_delta(2.0, 0.5, epsilon, output_mu=output_mu)
+    assert np.all(chain >= np.maximum(gaussian_delta(both, epsilon), 0.0))
+    assert np.all(chain >= objective_delta(2.0, 0.5, epsilon))
+
+
+@pytest.mark.parametrize("target", [{"mu": 0.5}, {"epsilon": 1.0, "delta": 1e-6}])
+def test_noise_meets_its_target_with_noise_on_the_parameters(target):
+    ridge = objective_ridge(**{name: target[name] for name in target if name != "delta"})
+    noise = objective_noise_scale(ridge, **target, output_share=0.01)
+    assert 1.0 < noise / objective_noise_scale(ridge, **target) < 1.001
+    if "delta" in target:
+        assert objective_delta(noise, ridge, 1.0, output_mu=0.02 / noise) <= 1e-6
+    else:
+        assert np.hypot(objective_mu(noise, ridge), 0.02 / noise) <= 0.5
+
+
 @pytest.mark.parametrize("noise, ridge, delta", [(8, 1, 1e-6), (8, 4, 1e-6), (2, 0.5, 1e-3)])
 def test_epsilon_is_the_inverse_of_delta(noise, ridge, delta):
     epsilon = objective_epsilon(noise, ridge, delta)
