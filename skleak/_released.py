@@ -267,7 +267,8 @@ class ReleasedModel(ExportMixin, BaseEstimator):
     noise_scale_ : float
         Standard deviation of the noise on each parameter, its root mean square where they differ.
         May be known: a number that was passed; or, under a goal that reads the records, a rung of
-        a public ladder, about which the leakage report says what it may reveal.
+        a public ladder, about which the leakage report says what it may reveal. Of noise in the
+        objective only what is added to its minimizer, from public numbers.
     noise_step_ : float
         All parameters are multiples of this power of two; 0 without noise. May be known: a
         function of the noise scale, or of the released parameters where doubles cannot hold
@@ -277,7 +278,7 @@ class ReleasedModel(ExportMixin, BaseEstimator):
     coef_noise_scale_, intercept_noise_scale_ : ndarray or float, or None
         Standard error that the noise adds to each coefficient and to the intercept. May be known:
         functions of the noise scale and of a covariance that was passed. None where the noise has
-        a shape that depends on the records, which must not be published.
+        a shape that depends on the records, which must not be published, or is in the objective.
     n_features_in_ : int
         Number of columns. May be known: it is the size of ``coef_``, and part of the schema.
     feature_names_in_ : ndarray of str
@@ -371,6 +372,8 @@ class ReleasedModel(ExportMixin, BaseEstimator):
         made = getattr(self, "provenance_", {})
         name = "noise_scale" if hasattr(self, "noise_scale_") else "noise_multiplier"
         noise = getattr(self, "noise_scale_", made.get(name, float("nan")))
+        if "gradient_noise_scale" in made:
+            name, noise = "gradient_noise_scale", made["gradient_noise_scale"]
         return f"<{type(self).__name__} of {made.get('estimator', '?')}, {name}={noise:g}>"
 
 

@@ -403,6 +403,12 @@ def _parameters(model: Any, n_parameters: int) -> FloatArray:
             f"A released {type(model).__name__} has no `coef_`: this attack reads the parameters "
             "of a linear model. Pass a fitted linear model or an array of its parameters."
         )
+    if "gradient_noise_scale" in getattr(model, "provenance_", {}):
+        raise AttackNotApplicableError(
+            "The released model has its noise in the objective (`mechanism='objective'`), and this "
+            "attack knows noise on the coefficients alone. Its guarantee bounds every attack; to "
+            "attack coefficients, release a model of `mechanism='output'`."
+        )
     coef = np.ravel(model.coef_)
     intercept = np.ravel(getattr(model, "intercept_", []))
     # A model without an intercept still says that it is zero.

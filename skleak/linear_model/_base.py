@@ -132,8 +132,12 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             self.__dict__.pop(name, None)
         self._weighted = sample_weight is not None
         warn_of_written_seed(self.random_state if self.noise_scale else None)
+        self._check_mechanism(X, persons)
         with counted_passes(bool(self.verbose)) as passes, fit_task(self, 3) as task:
             objective, labels = self._objective_of(X, y, sample_weight)
+            if self._perturbs_objective:
+                self._release_perturbed(objective, task)
+                return self
             noise = noise_shape(self, objective)
             whose = None if persons is None else self._persons(persons, objective, labels)
             state = self._solve(objective, task)
@@ -205,7 +209,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
             )
         self._check_any_weight(bool(np.any(sample_weight > 0.0)))
-        given = float(self.alpha), self.fit_intercept, sample_weight, np.full(len(y), self._start)
+        given = self._penalty, self.fit_intercept, sample_weight, np.full(len(y), self._start)
         objective = Objective(X, y, self._loss, *given)
         if self._n_predictors > 1:
             objective = MultinomialObjective(X, y, SoftmaxLoss(), *given, self._n_predictors)
@@ -216,6 +220,12 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         self._check_targets(self._target_masses(y, sample_weight))
         self._check_data_norm(X, passed)
         return objective
+
+    def _check_mechanism(self, X: Any, persons: Any) -> None:
+        """Raise where the mechanism does not go with other parameters, or with the data."""
+
+    def _release_perturbed(self, objective: Objective, task: Task) -> None:
+        """Fit with noise in the objective."""
 
     @property
     def _n_predictors(self) -> int:

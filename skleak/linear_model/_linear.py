@@ -1,7 +1,8 @@
 """Private linear, logistic, and Poisson regression."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,14 @@ from skleak._released import (
 )
 from skleak.linear_model._base import PrivateLinearModel
 from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
+from skleak.mechanisms import EpsilonDelta, GaussianDP
+from skleak.mechanisms.objective import ObjectiveNoise
+from skleak.report.guarantee import objective_perturbation_guarantee
+from skleak.solvers import Objective
+from skleak.utils._blocks import is_large_source
 from skleak.utils._labels import encoded, find_classes
 from skleak.utils._records import row_label
+from skleak.utils._sklearn_compat import Interval, StrOptions, Task
 from skleak.utils._typing import Array, FloatArray
 
 
@@ -123,7 +130,9 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     what every record leaks ([FIL21]), and add Gaussian noise to all parameters. A guarantee of
     differential privacy ([CMS11]) needs ``data_norm``, ``classes``, ``public``, ``alpha > 0`` and
     ``fit_intercept=False``, and no reweighting, seed, or noise that reads the data; the report
-    says what is missing. Only ``release()`` may be published. See docs/theory/leakage.md.
+    says what is missing. Of two classes the noise may be in the objective instead (``mechanism``),
+    with the same guarantee and mostly better predictions, and without measures of leakage. Only
+    ``release()`` may be published. See docs/theory/leakage.md and differential_privacy.md.
 
     Parameters
     ----------
@@ -135,13 +144,22 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         Shape S of the noise ``N(0, noise_scale^2 S)``, ``tr S = p``: "isotropic"; a public (p, p)
         matrix, intercept last, or rule; or, from the data, "curvature" or "minimax", whose leakage
         by the covariance is counted. Only "isotropic" goes with a reweighting or many classes.
-    alpha : float, default=1e-2
-        Penalty relative to the *mean* loss: scikit-learn's ``C=1 / (N * alpha)``.
+    alpha : float or "auto", default=1e-2
+        Penalty relative to the *mean* loss: scikit-learn's ``C=1 / (N * alpha)``. Under
+        ``mechanism="objective"`` "auto" is the least, by public numbers, at which the goal costs
+        what Gaussian noise does: ``N alpha`` of ``2 R^2 / epsilon``, or ``8 R^2 / mu^2``, times the
+        largest weight.
     fit_intercept : bool, default=True
         Fit an intercept, which is not penalized.
     classes : array-like of shape (n_classes,) or None, default=None
         Class labels as public knowledge; None reads them off the labels. A class without records
         needs ``alpha > 0`` and ``fit_intercept=False``.
+    mechanism : {"output", "objective"} or None, default=None
+        Where the noise is added: to the minimizer, also by default; or to the objective, for two
+        classes with all that a guarantee needs and an `EpsilonDelta` or `GaussianDP` as
+        ``noise_scale`` (a number would be another unit). What records leak is not measured then,
+        the fit keeps none, and ``max_iter`` and ``tol`` do not count: it is solved to a public
+        gradient norm, which noise on the parameters covers.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
@@ -189,6 +207,10 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         Passes over records that lie outside memory, of all that ``fit`` did.
     classes_ : ndarray of shape (n_classes,)
         Class labels, ascending.
+    gradient_noise_scale_, alpha_ : float
+        Under ``mechanism="objective"``: standard deviation of the noise in the objective, in units
+        of the gradient of the summed loss; the penalty. ``noise_scale_`` is then that of the noise
+        on the minimizer alone, and ``coef_noise_scale_`` None.
 
     Examples
     --------
@@ -204,10 +226,111 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PrivateLinearModel._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "classes": ["array-like", None],
+        "mechanism": [StrOptions({"output", "objective"}), None],
     }
 
     classes: npt.ArrayLike | None = field(default=None, kw_only=True)
+    mechanism: Literal["output", "objective"] | None = field(default=None, kw_only=True)
+
+    @property
+    def _perturbs_objective(self) -> bool:
+        return self.mechanism == "objective"
+
+    @property
+    def _penalty(self) -> float:
+        # Before a penalty is chosen nothing hangs on it.
+        given = 1.0 if isinstance(self.alpha, str) else float(self.alpha)
+        return float(self.__dict__.get("alpha_", given))
+
+    def _check_mechanism(self, X: Any, persons: Any) -> None:
+        if not self._perturbs_objective:
+            if isinstance(self.alpha, str):
+                raise ValueError(
+                    '`alpha="auto"` chooses the penalty of `mechanism="objective"`; got '
+                    f"mechanism={self.mechanism!r}. Pass a number as `alpha`."
+                )
+            return
+        public = self._promises().public
+        wrong = {
+            "`noise_scale` must be an `EpsilonDelta` or `GaussianDP` of skleak.mechanisms: a number"
+            " is a scale of noise on the coefficients alone, which attacks, auditors and other "
+            "goals know how to set; got "
+            # A subclass may resolve itself in another way, which is not asked here.
+            f"{self.noise_scale!r}": type(self.noise_scale) not in (EpsilonDelta, GaussianDP),
+            "`fit_intercept` must be False, as every coefficient has to be penalized: append a "
+            "constant column to X for an intercept, and count its square in `data_norm`": (
+                self.fit_intercept
+            ),
+            "`data_norm` must be promised, a public bound on the norm of a row": (
+                self.data_norm is None
+            ),
+            "`classes` must be the two classes, as public knowledge": (
+                self.classes is None or len(np.unique(np.ravel(np.asarray(self.classes)))) != 2
+            ),
+            "`public` must hold 'n_samples'": "n_samples" not in public,
+            "`public` must hold 'sample_weight' where there are weights": (
+                self._weighted and "sample_weight" not in public
+            ),
+            "`alpha` must be positive, or 'auto'": self.alpha == 0.0,
+            "`reweighting` must be None: weights of it are functions of the records": (
+                self.reweighting is not None
+            ),
+            "`noise_covariance` must be 'isotropic'": not (
+                isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
+            ),
+            "`persons` must be None: the guarantee is about one row": persons is not None,
+            "X must lie in memory": is_large_source(X),
+        }
+        reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
+        if reasons:
+            raise ValueError(
+                f'`mechanism="objective"` does not go with these parameters: {"; ".join(reasons)}. '
+                'Change them, or pass `mechanism="output"`.'
+            )
+
+    def _release_perturbed(self, objective: Objective, task: Task) -> None:
+        """Fit with noise in the objective. Nothing confidential is kept."""
+        goal, promises = self.noise_scale, self._promises()
+        assert isinstance(goal, EpsilonDelta | GaussianDP)
+        assert promises.data_norm is not None
+        total, weight = objective.total, objective.weight_range[1]
+        with task.part("calibration"):
+            noise = ObjectiveNoise.calibrated(
+                goal,
+                None if isinstance(self.alpha, str) else float(self.alpha) * total,
+                objective.n_parameters,
+                objective.n_records,
+                total,
+                weight,
+                promises.data_norm * (1.0 + promises.norm_rounding),
+            )
+            delta = {"delta": goal.delta} if isinstance(goal, EpsilonDelta) else {}
+            guarantee = objective_perturbation_guarantee(noise, promises, **delta)
+        for name in ("_state", "n_iter_"):  # of a fit before, by another mechanism
+            self.__dict__.pop(name, None)
+        self.alpha_ = noise.strength / total
+        self.gradient_noise_scale_, self.noise_scale_ = (
+            noise.gradient_noise_scale,
+            noise.noise_scale,
+        )
+        self._terms, self._goal, self._guarantee = promises, None, guarantee
+        self._made_as = {**self._provenance(), "sample_weight": self._weighted}
+        if self.ledger is not None:
+            self._opened_ledger().record(
+                self.ledger_dataset,
+                None,  # its Fisher information is not known
+                mu=guarantee.composed_mu if guarantee.holds else None,
+                description={**self._provenance(), "noise_scale": noise.noise_scale},
+                aligned=False,
+            )
+        with task.part("solve"):
+            records = objective.X, objective.y, objective.sample_weight
+            drawn, _ = noise.release(*records, self.random_state)
+        self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
+        self.coef_, self.intercept_ = self._shaped(drawn.parameters, len(drawn.parameters))
+        self.coef_noise_scale_ = self.intercept_noise_scale_ = None
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         if not fitted:
@@ -224,6 +347,10 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
 
     def _provenance(self) -> dict[str, Any]:
         made = super()._provenance()
+        if self._perturbs_objective:
+            del made["tol"]
+            scale = {"gradient_noise_scale": self.gradient_noise_scale_}
+            return {**made, "mechanism": "objective", "goal": repr(self.noise_scale), **scale}
         return made if len(self.classes_) == 2 else made | {"loss": SoftmaxLoss.name}
 
     def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:
@@ -266,7 +393,8 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what takes two classes only."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self.reweighting is None and (
+        one_class_more = self.reweighting is None and not self._perturbs_objective
+        tags.classifier_tags.multi_class = one_class_more and (
             isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
         )
         return tags

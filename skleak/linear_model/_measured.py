@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from skleak._released import ReleasedModel
 from skleak.accounting import LeakageLedger
-from skleak.exceptions import UnevenLeakageWarning
+from skleak.exceptions import AttackNotApplicableError, UnevenLeakageWarning
 from skleak.influence.jacobian import Columns, FitFactor, MultinomialFactor, WideFactor
 from skleak.influence.leakage import leakage_model, person_losses
 from skleak.influence.noise import noise_root
@@ -486,6 +486,15 @@ class MeasuredModel(LinearModelParameters):
 
     def _confidential_state(self) -> FitState:
         check_is_fitted(self)
+        if hasattr(self, "gradient_noise_scale_"):
+            raise AttackNotApplicableError(
+                "What records leak through noise in the objective is not measured, and attacks on "
+                "it are not known: the formulas of noise on the parameters do not hold for it. "
+                "`release().provenance_['differential_privacy']` bounds every attack; and labels "
+                "given all else are told apart as two Gaussians that lie the norm of the row, "
+                "times its weight, over `gradient_noise_scale_` apart. Fit with "
+                '`mechanism="output"` to measure.'
+            )
         if not hasattr(self, "_state"):
             raise NotFittedError(
                 f"This {type(self).__name__} was unpickled or copied, which drops its noiseless "

@@ -273,7 +273,9 @@ def _as_fields(distances: FloatArray, state: FitState, limits: dict[str, float])
 
 # What is there, or is found, of one fit only.
 OF_ONE_FIT = (
+    "alpha_",
     "conditional_fisher_information_loss_",
+    "gradient_noise_scale_",
     "n_passes_",
     "_guarantee",
     "_losses_told",
@@ -319,6 +321,16 @@ class ReleasableModel(IndividuallyMeasuredModel):
         return True
 
     @property
+    def _perturbs_objective(self) -> bool:
+        """True if noise is added to the objective, and not to its minimizer."""
+        return False
+
+    @property
+    def _penalty(self) -> float:
+        """Penalty relative to the mean loss."""
+        return float(self.alpha)
+
+    @property
     def _noise_reads_data(self) -> bool:
         """True if the noise scale is calibrated to the training records."""
         goal = self.noise_scale
@@ -333,7 +345,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
             "noise_covariance": self.noise_covariance
             if isinstance(self.noise_covariance, str)
             else "given",
-            "alpha": float(self.alpha),
+            "alpha": self._penalty,
             "fit_intercept": bool(self.fit_intercept),
             "reweighting": None if reweighting is None else reweighting.name,
             "data_norm": self.data_norm,
@@ -359,9 +371,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
         """Charge the data set before any noise is drawn; a refusal leaves nothing released."""
         if self.ledger is None:
             return
-        ledger = self.ledger
-        if not isinstance(ledger, LeakageLedger):
-            ledger = LeakageLedger.open(ledger)
+        ledger = self._opened_ledger()
         if not state.converged:
             raise ValueError(
                 f"{state.failure}: what it leaks is not known, and the ledger takes no release of "
@@ -386,6 +396,11 @@ class ReleasableModel(IndividuallyMeasuredModel):
             aligned=False,
             units=units or {},
         )
+
+    def _opened_ledger(self) -> LeakageLedger:
+        ledger = self.ledger
+        assert ledger is not None
+        return ledger if isinstance(ledger, LeakageLedger) else LeakageLedger.open(ledger)
 
     def _charged(self, state: FitState, ledger: LeakageLedger) -> FloatArray:
         """Losses in the units of a ledger, the target counted; of many records the largest."""
@@ -431,7 +446,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
 
     def _redraw(self, random_state: RandomState) -> None:
         """Draw the release of this very fit, or another one, as a fit with that seed draws it."""
-        state = self._state
+        state = self._confidential_state()
         drawn = draw_release(state, random_state)
         self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
         self.coef_, self.intercept_ = self._shaped(drawn.parameters, state.factor.weights.size)
@@ -485,9 +500,9 @@ class ReleasableModel(IndividuallyMeasuredModel):
                 "parameters promise would reveal that of these records. Raise `max_iter` or "
                 "`alpha`, or scale the columns, and fit again."
             )
-        warn_of_release(
-            seeded=self._terms.seeded, noise_scale=self.noise_scale_, step=self.noise_step_
-        )
+        # That the noise is little beside the coefficients says nothing of noise in the objective.
+        step = 0.0 if hasattr(self, "gradient_noise_scale_") else self.noise_step_
+        warn_of_release(seeded=self._terms.seeded, noise_scale=self.noise_scale_, step=step)
         self._warn_if_unprotected()
         made_as = {**self._made_as, "differential_privacy": _stated(self._guarantee)}
         return self._released.of(self, made_as)
@@ -573,8 +588,11 @@ def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
     """Return the guarantee as a release may state it: a function of what was declared public."""
     if not guarantee.holds:
         return None
+    about = {"about": f"replacement of one row of {TABLE}"}
+    if guarantee.mechanism != "output perturbation":
+        return {**guarantee.stated, **about}
     numbers = {name: getattr(guarantee, name) for name in ("epsilon", "delta", "rho", "exact")}
-    return {**numbers, "about": f"replacement of one row of {TABLE}"}
+    return {**numbers, **about}
 
 
 def unprotected_column(state: FitState) -> tuple[str, float] | None:

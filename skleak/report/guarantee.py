@@ -21,6 +21,7 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.removal import distances_without, removal_distances
 from skleak.influence.state import FitState, PartialState
 from skleak.mechanisms.grids import Grid
+from skleak.mechanisms.objective import ObjectiveNoise
 from skleak.report.document import sentences
 from skleak.utils._blocks import is_large
 from skleak.utils._geometry import true_positives
@@ -109,6 +110,11 @@ class DifferentialPrivacy:
     exact : bool
         True if the guarantee holds for the released numbers to the last bit; False where the noise
         has a shape, whose arithmetic is taken as exact.
+    mechanism : {"output perturbation", "objective perturbation"}
+        Where the noise is added. In the objective ``mu`` is that of its exact minimizer, and there
+        is no ``sensitivity`` or ``rho``.
+    assumptions : tuple of str
+        What a guarantee of noise in the objective rests on.
 
     Examples
     --------
@@ -125,6 +131,14 @@ class DifferentialPrivacy:
     rho: float = np.nan
     composed_mu: float = np.nan
     exact: bool = False
+    mechanism: str = "output perturbation"
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Return what a release with noise in the objective may state of it."""
+        names = ("mechanism", "epsilon", "delta", "mu", "composed_mu", "exact")
+        return {n: getattr(self, n) for n in names} | {"assumptions": list(self.assumptions)}
 
     @property
     def fails_on_records(self) -> bool:
@@ -178,6 +192,41 @@ def output_perturbation_guarantee(
         float(discrete_gaussian_rho(unrounded, **sizes)),
         float(discrete_gaussian_cover(unrounded, **sizes)),
         state.noise.is_identity,
+    )
+
+
+def objective_perturbation_guarantee(
+    noise: ObjectiveNoise, promises: Promises, *, delta: float = DELTA
+) -> DifferentialPrivacy:
+    """State the privacy of logistic regression with noise in its objective.
+
+    Parameters
+    ----------
+    noise : ObjectiveNoise
+        Public numbers of the release.
+    promises : Promises
+        What is public, and where the noise came from.
+    delta : float, default=1e-6
+        Delta at which epsilon is stated.
+
+    Returns
+    -------
+    DifferentialPrivacy
+        About rows as the estimator received them, as that of output perturbation is.
+    """
+    mechanism = "objective perturbation"
+    reasons = _said("release", promises=promises, noise=noise.gradient_noise_scale)
+    if reasons:
+        return DifferentialPrivacy(False, tuple(reasons), delta=delta, mechanism=mechanism)
+    return DifferentialPrivacy(
+        True,
+        mu=noise.mu,
+        delta=delta,
+        epsilon=noise.epsilon(delta),
+        composed_mu=noise.composed_mu,
+        exact=True,
+        mechanism=mechanism,
+        assumptions=tuple(_said("perturbed", promises=promises, noise=noise)),
     )
 
 

@@ -265,3 +265,19 @@ def test_an_earlier_file_knows_nothing_that_fails(path):
         ledger.record("a", [0.5, 0.1], mu=0.2, mu_delta=1e-9)
     assert ledger.record("a", [0.5, 0.1], mu=0.2).mu == pytest.approx(0.2 * 2**0.5)
     assert ledger.history()["composed_mu_delta"].tolist() == [0.0, 0.0]
+
+
+def test_a_loss_that_is_not_known_passes_ceilings_on_epsilon_alone():
+    ledger = LeakageLedger(":memory:", max_epsilon=3.0)
+    for number in (1, 2):
+        total = ledger.record("a", None, mu=0.3)
+        assert total.mu == pytest.approx(0.3 * number**0.5)
+        assert np.all(np.isinf(total.fisher_information_loss))
+    ledger.record("a", [0.1, 0.1, 0.2], mu=0.1)
+    with pytest.raises(LeakageBudgetError, match="all releases together may spend"):
+        ledger.record("a", None, mu=0.9)
+    for losses, mu in [(None, None), (None, np.inf), ([np.inf], 0.1)]:
+        with pytest.raises(LeakageBudgetError, match="leaks without bound"):
+            ledger.record("b", losses, mu=mu)
+    with pytest.raises(LeakageBudgetError, match="or not known"):
+        LeakageLedger(":memory:", 1e300, 3.0, units=1.0).record("a", None, mu=0.1)

@@ -444,7 +444,7 @@ class LeakageLedger:
     def record(
         self,
         dataset: str,
-        fisher_information_loss: npt.ArrayLike,
+        fisher_information_loss: npt.ArrayLike | None,
         *,
         mu: float | None = None,
         mu_delta: float = 0.0,
@@ -462,7 +462,9 @@ class LeakageLedger:
         fisher_information_loss : array-like of shape (n_records,)
             Fisher information loss of each record in this release, at least 0, in the `units` of
             the ledger (see `widths`) and with the target counted; infinite for a release without
-            noise, or with noise that can be replayed, which any ceiling refuses.
+            noise, or with noise that can be replayed, which any ceiling refuses. None where it is
+            not known: the totals are infinite from then on, which ceilings on epsilon alone let
+            pass while all releases have a guarantee.
         mu : float, optional
             mu-GDP guarantee of the release; None where no guarantee of differential privacy holds.
         mu_delta : float, default=0.0
@@ -497,7 +499,9 @@ class LeakageLedger:
             another number of records than before under this name, or a damaged ledger.
         """
         dataset = check_name(dataset)
-        squared = check_squared(fisher_information_loss)
+        unknown = fisher_information_loss is None
+        squared = check_squared([np.inf] if unknown else fisher_information_loss)
+        aligned = aligned and not unknown
         hint = "Pass None where no guarantee holds."
         release_mu = np.inf if mu is None else check_scalar("mu", mu, hint=hint)
         up_to = check_scalar("mu_delta", mu_delta, high=1.0, high_open=True)
@@ -517,7 +521,9 @@ class LeakageLedger:
                     "name for other records, or `aligned=False` for a part or a resample of these."
                 )
             after = before.plus(squared, release_mu, aligned, up_to)
-            refusal = read_ceilings(connection).refusal(dataset, before, after)
+            refusal = read_ceilings(connection).refusal(
+                dataset, before, after, unbounded=not unknown and bool(np.isinf(squared).any())
+            )
             if refusal is None:
                 row = (squared, release_mu, aligned, text, up_to)
                 insert_release(connection, dataset, after, *row)

@@ -441,15 +441,24 @@ class Ceilings:
             or self.max_mu_delta < other.max_mu_delta
         )
 
-    def refusal(self, dataset: str, before: Totals, after: Totals) -> str | None:
-        """Why the release that leads from one total to the other is refused, or None."""
+    def refusal(
+        self, dataset: str, before: Totals, after: Totals, unbounded: bool = False
+    ) -> str | None:
+        """Why the release that leads from one total to the other is refused, or None.
+
+        ``unbounded`` is one whose loss was said to be infinite, and not just unknown.
+        """
         old, new = before.losses.max(), after.losses.max()
-        if self.exist and not new < np.inf:
+        # Losses that are not known are no matter to a ceiling on epsilon alone.
+        guaranteed = self.max_leakage == np.inf and after.mu < np.inf and not unbounded
+        if self.exist and not (new < np.inf or guaranteed):
             return (
                 f"Data set {dataset!r}: this or an earlier release leaks without bound (its "
                 "Fisher information loss is infinite: no noise, noise that can be drawn again from "
-                "a seed, or a release before the ledger had units), which no ceiling allows. "
-                "Nothing is recorded, so release nothing. Add noise, with random_state=None."
+                "a seed, or a release before the ledger had units; or not known, as with noise in "
+                "the objective), which no ceiling allows, but for one on epsilon alone where all "
+                "releases have a guarantee. Nothing is recorded, so release nothing. Add noise, "
+                "with random_state=None."
             )
         if not new <= self.max_leakage * _ROUND_OFF:
             return (

@@ -1,0 +1,410 @@
+"""Privacy of objective perturbation of two-class logistic regression.
+
+The minimizer of ``sum_i s_i l(x_i w, y_i) + lambda/2 |w|^2 + b w`` with ``b ~ N(0, sigma^2 I)`` and
+every coordinate penalized (Chaudhuri, Monteleoni and Sarwate, JMLR 2011; Kifer, Smith and Thakurta,
+COLT 2012). With rows no longer than R and weights up to s, all depends on two numbers: ``noise``
+``= sigma / (R s)`` and ``ridge = lambda / (R^2 s)``. The bounds hold in any dimension.
+
+``b = -grad`` is a bijection of the minimizer, with the Hessian as its Jacobian. A record whose
+slope is ``t`` in [0, 1] shifts b by t and has the curvature ``t (1 - t)``. With u ~ N(0, 1), the
+privacy loss is at most ``t u/noise + t^2/(2 noise^2)`` if the record is added, where the
+determinant only helps, and ``log(1 + t (1 - t)/ridge)`` more if it is removed. The slope is a
+function of the release, so that the largest loss over t counts for each u. The first is convex in
+t: addition has the profile ``H_{1/noise}`` of Gaussian noise at ``epsilon >= 0``, and removal has
+it too from ``1/ridge - 1/(2 noise^2)`` on. Below zero ``f(-t) = 1 - exp(-t) + exp(-t) g(t)`` turns
+the profile g of one into the profile f of the other.
+
+Replacing is removing and adding: ``delta(e) <= removal(e1) + exp(e1) addition(e - e1)`` for every
+e1. That is ``H_{2/noise}``, the profile of Gaussian noise and its best possible value, at
+``e >= 2/ridge`` and at ``e <= 1/noise^2``: everywhere if ``ridge >= 2 noise^2``. Between the two it
+is minimized over a list of e1. Numbers are rounded towards less privacy.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from skleak.accounting.gaussian import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_noise_scale,
+    mu_from_epsilon_delta,
+)
+from skleak.utils._arguments import as_result, check_real, check_scalar
+from skleak.utils._typing import FloatArray
+
+# Standard normal values at which the losses are tabulated; beyond the last, tails underflow.
+_NORMAL = np.linspace(-12.0, 37.0, 1601)
+# Ends of the cells of slopes, denser where the curvature changes fastest.
+_SLOPES = np.sin(0.5 * np.pi * np.linspace(0.0, 1.0, 401)) ** 2
+_ROUND_UP = 1.0 + 1e-9
+_LARGEST = 700.0  # exponentials of larger losses overflow
+# Cells of epsilon in the search for mu, pieces of each that is refined, rounds, relative gap.
+_CELLS, _PIECES, _ROUNDS, _GAP = 256, 16, 4, 1e-6
+_ZOOM, _TOLERANCE, _DOUBLINGS = 65, 1e-6, 40
+# Normal values between which the loss of a Gaussian release beside it is at most that of the right.
+_BESIDE = np.linspace(-9.0, 9.0, 181)
+
+
+def _gaussian(mu: float, epsilon: FloatArray) -> FloatArray:
+    """Profile of mu-GDP at any epsilon, also below zero."""
+    delta = np.asarray(gaussian_delta(mu, np.abs(epsilon)))
+    below = np.minimum(epsilon, 0.0)
+    return np.where(epsilon < 0.0, -np.expm1(below) + np.exp(below) * delta, delta)
+
+
+def _largest_losses(noise: float, ridge: float) -> FloatArray:
+    """Bound the loss of a removal at each of ``_NORMAL``, (n_values,).
+
+    The logarithm of the determinant is concave in the slope. In each cell of slopes its tangent at
+    the end away from 1/2 is above it, and what is added to it is convex: the largest sum is at an
+    end of the cell.
+    """
+    half = _SLOPES[: len(_SLOPES) // 2 + 1]
+    left, right = half[:-1], half[1:]
+    curvature = left * (1.0 - left) / ridge
+    tangent = np.log1p(curvature) + (1.0 - 2.0 * left) * (right - left) / ridge / (1.0 + curvature)
+    determinant = np.concatenate([[0.0], tangent, tangent[-2::-1], [0.0]])
+    offset = 0.5 * (_SLOPES / noise) ** 2 + determinant
+    return np.asarray(np.max(np.outer(_NORMAL, _SLOPES / noise) + offset, axis=1))
+
+
+def _tabulated_removal(noise: float, ridge: float) -> tuple[FloatArray, FloatArray]:
+    """Bound the removal profile at a grid of losses from zero on, both (n_losses,).
+
+    It is the integral of ``exp(e - l) P(loss > l)`` over l above e. The normal value at which the
+    largest loss passes l is concave in l, thus above its chords, and its tail probability is
+    convex where it is positive: there the trapezoids are above the integral. Elsewhere the left
+    end of a cell is.
+    """
+    losses = np.maximum(_largest_losses(noise, ridge), 0.0)
+    tails = ndtr(-_NORMAL)
+    step = np.diff(losses)
+    passed = -np.expm1(-step)
+    # Weight of what the tail drops in a cell, rounded down: its series alternates.
+    far = np.maximum(step, 0.01)
+    weight = (1.0 - np.exp(-far) * (1.0 + far)) / far * (1.0 - 1e-10)
+    weight = np.where(step > 0.01, weight, step * (0.5 - step / 3.0))
+    drop = np.where(_NORMAL[:-1] >= 0.0, tails[:-1] - tails[1:], 0.0)
+    area, kept = tails[:-1] * passed - drop * weight, np.exp(-step)
+    exact = losses >= 1.0 / ridge - 0.5 / noise**2
+    profile = np.where(exact, _gaussian(1.0 / noise, losses), 1.0)
+    profile[-1] = min(profile[-1], tails[-1])
+    for i in range(len(area) - 1, -1, -1):
+        profile[i] = min(profile[i], kept[i] * profile[i + 1] + area[i])
+    return losses, profile
+
+
+def _lower_hull(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Lower convex hull of points of increasing x, at these x."""
+    if len(x) < 2:
+        return y
+    hull: list[int] = []
+    points = list(zip(x.tolist(), y.tolist(), strict=True))
+    for i, (right, low) in enumerate(points):
+        while len(hull) > 1:
+            (a, fa), (b, fb) = points[hull[-2]], points[hull[-1]]
+            if (fb - fa) * (right - b) <= (low - fb) * (b - a):
+                break
+            hull.pop()
+        hull.append(i)
+    end = np.minimum(np.searchsorted(hull, np.arange(len(x)), side="right"), len(hull) - 1)
+    a, b = np.asarray(hull)[end - 1], np.asarray(hull)[end]
+    chord = (y[a] * (x[b] - x) + y[b] * (x - x[a])) / (x[b] - x[a])
+    return np.minimum(y, chord * _ROUND_UP)
+
+
+@functools.lru_cache(maxsize=64)
+def _removal(noise: float, ridge: float) -> tuple[FloatArray, FloatArray]:
+    """Losses from zero on, increasing, and a convex bound on the removal profile there.
+
+    At zero it is that of addition, the total variation. The profile of a pair of data sets is
+    convex in ``exp(epsilon)``: it is below every chord of a bound.
+    """
+    losses, profile = _tabulated_removal(noise, ridge)
+    first = np.append(np.diff(losses) > 0.0, True) & (losses > 0.0) & (losses < _LARGEST)
+    grid = np.append(0.0, losses[first])
+    bound = np.append(_gaussian(1.0 / noise, np.zeros(1)), profile[first])
+    gamma, kept = np.unique(np.exp(grid), return_index=True)
+    return grid[kept], _lower_hull(gamma, bound[kept])
+
+
+def _chain(noise: float, ridge: float, epsilon: FloatArray) -> FloatArray:
+    """Bound delta of a replacement by the best removal and addition of the list, (n,).
+
+    The sum is convex in the exponential of the first loss: the search by halving finds its minimum,
+    and wherever it ends, the sum is a bound. Beyond ``1/noise^2`` the first loss is not negative.
+    """
+    grid, removal = _removal(noise, ridge)
+
+    def total(index: npt.NDArray[np.intp]) -> FloatArray:
+        rest = epsilon - grid[index]
+        added = np.where(rest >= 0.0, gaussian_delta(1.0 / noise, np.maximum(rest, 0.0)), 1.0)
+        return removal[index] + np.exp(grid[index]) * added
+
+    low, high = np.zeros(epsilon.shape, np.intp), np.full(epsilon.shape, len(grid) - 1)
+    while np.any(low < high):
+        middle = (low + high) // 2
+        falls = total(np.minimum(middle + 1, len(grid) - 1)) <= total(middle)
+        low, high = np.where(falls & (low < high), middle + 1, low), np.where(falls, high, middle)
+    return np.minimum(total(low) * _ROUND_UP, 1.0)
+
+
+def removal_delta(noise: float, ridge: float, epsilon: npt.ArrayLike) -> Any:
+    """Bound delta where one record is removed; adding it is 1/noise-GDP at epsilon from zero on.
+
+    Parameters
+    ----------
+    noise, ridge : float, positive
+        ``sigma / (R s)`` and ``lambda / (R^2 s)``.
+    epsilon : float or array-like, at least 0
+        Bound on the log-likelihood ratio, in nats.
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on delta.
+    """
+    loss = check_real("epsilon", epsilon)
+    grid, removal = _removal(noise, ridge)
+    # A profile falls: the value at the last loss of the grid not above epsilon is a bound.
+    bound = removal[np.searchsorted(grid, loss, side="right") - 1]
+    exact = loss >= 1.0 / ridge - 0.5 / noise**2
+    return as_result(np.where(exact, gaussian_delta(1.0 / noise, loss), bound))
+
+
+def objective_delta(
+    noise: float, ridge: float, epsilon: npt.ArrayLike, *, output_mu: float = 0.0
+) -> Any:
+    """Bound delta of objective perturbation where one record is replaced.
+
+    Parameters
+    ----------
+    noise : float, positive
+        ``sigma / (R s)``: standard deviation of the noise in the objective over the largest norm
+        and weight of a record.
+    ridge : float, positive
+        ``lambda / (R^2 s)``: penalty of the summed objective, in the same units.
+    epsilon : float or array-like, at least 0
+        Bound on the log-likelihood ratio, in nats.
+    output_mu : float, default=0.0
+        The mu of Gaussian noise on the parameters, with which the two are composed.
+
+    Returns
+    -------
+    float or ndarray
+        Upper bound on delta; without noise on the parameters that of ``2/noise``-GDP wherever this
+        is proved.
+
+    Examples
+    --------
+    >>> f"{objective_delta(8.0, 2.0, 1.0):.2e}"
+    '2.92e-06'
+    >>> objective_delta(8.0, 1.0, 1.0) > objective_delta(8.0, 2.0, 1.0)
+    True
+    """
+    noise = check_scalar("noise", noise, low_open=True)
+    ridge = check_scalar("ridge", ridge, low_open=True)
+    loss = check_real("epsilon", epsilon)
+    if output_mu == 0.0:
+        return as_result(_replacement(noise, ridge, loss))
+    # The mean over the loss of the other release of delta at what is left of epsilon.
+    rest = loss[..., None] - output_mu * (_BESIDE[1:] + 0.5 * output_mu)
+    found = _replacement(noise, ridge, rest) @ np.diff(ndtr(_BESIDE))
+    return as_result(np.minimum((found + 2.0 * ndtr(_BESIDE[0])) * _ROUND_UP, 1.0))
+
+
+def _replacement(noise: float, ridge: float, epsilon: FloatArray) -> FloatArray:
+    """Bound delta of a replacement at any epsilon, also below zero."""
+    loss, below = np.abs(epsilon), np.minimum(epsilon, 0.0)
+    exact = (loss >= 2.0 / ridge) | (loss <= 1.0 / noise**2)
+    result = np.array(gaussian_delta(2.0 / noise, loss), dtype=np.float64)
+    if not exact.all():
+        result[~exact] = _chain(noise, ridge, loss[~exact])
+    return np.where(epsilon < 0.0, -np.expm1(below) + np.exp(below) * result, result)
+
+
+def objective_epsilon(noise: float, ridge: float, delta: float, *, output_mu: float = 0.0) -> float:
+    """Bound epsilon of objective perturbation at a delta, where one record is replaced.
+
+    Parameters
+    ----------
+    noise, ridge, output_mu : float
+        As for :func:`objective_delta`.
+    delta : float in (0, 1)
+        Probability that the bound may fail.
+
+    Returns
+    -------
+    float
+        epsilon in nats, from above; infinite for a delta that no number stands for.
+
+    Examples
+    --------
+    >>> round(objective_epsilon(8.0, 2.0, 3e-6), 3)
+    0.999
+    """
+    delta = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
+    least = float(gaussian_epsilon(float(np.hypot(2.0 / noise, output_mu)), delta))
+    low, high = least, 2.0 * least
+    if objective_delta(noise, ridge, low, output_mu=output_mu) <= delta:
+        return low
+    for _ in range(_DOUBLINGS):
+        if objective_delta(noise, ridge, high, output_mu=output_mu) <= delta:
+            break
+        low, high = high, 2.0 * high + 1e-3
+    else:
+        return float("inf")
+    while high - low > 1e-3 * _TOLERANCE * high:
+        epsilon = np.linspace(low, high, _ZOOM)
+        # The last is known to meet it.
+        known = objective_delta(noise, ridge, epsilon[1:-1], output_mu=output_mu)
+        meets = int(np.argmax(np.append(known, 0.0) <= delta))
+        low, high = float(epsilon[meets]), float(epsilon[meets + 1])
+    return high
+
+
+@functools.lru_cache(maxsize=64)
+def objective_mu(noise: float, ridge: float) -> float:
+    """Bound the mu of Gaussian differential privacy of objective perturbation.
+
+    Parameters
+    ----------
+    noise, ridge : float, positive
+        As for :func:`objective_delta`.
+
+    Returns
+    -------
+    float
+        mu from above, where one record is replaced; ``2/noise`` exactly if
+        ``ridge >= 2 noise^2``.
+
+    Notes
+    -----
+    The largest mu whose delta is that of the release at some epsilon. In a cell of epsilon, the
+    delta of its left end at its right end is a bound; cells that may hold the largest are refined.
+    Far out, where delta underflows, the loss is below that of ``2/noise``-GDP shifted by the
+    largest log-determinant, which a normal loss that exceeds it once exceeds ever after.
+
+    Examples
+    --------
+    >>> objective_mu(8.0, 128.0)
+    0.25
+    >>> round(objective_mu(8.0, 4.0), 2)
+    0.26
+    """
+    best = 2.0 / check_scalar("noise", noise, low_open=True)
+    if check_scalar("ridge", ridge, low_open=True) >= 2.0 * noise**2:
+        return best
+    shift = float(np.log1p(0.25 / ridge))
+    end = shift + best * (35.0 + 0.5 * best)
+    if end < 2.0 / ridge:
+        x = (end - shift) / best - 0.5 * best
+        best = max(best, float(np.sqrt(x * x + 2.0 * end) - x))
+    edges = np.linspace(1.0 / noise**2, min(end, 2.0 / ridge), _CELLS + 1)
+    left, right = edges[:-1], edges[1:]
+    result = best
+    for _ in range(_ROUNDS):
+        delta = np.minimum(np.asarray(objective_delta(noise, ridge, left)) * (1.0 + 1e-8), 1.0)
+        point, bound = np.asarray(mu_from_epsilon_delta(np.stack([left, right]), delta))
+        best = max(best, float(point.max()))
+        result = max(best, float(bound.max()))
+        wide = bound > best * (1.0 + _GAP)
+        if not wide.any() or not np.isfinite(result):
+            break
+        edges = np.linspace(left[wide], right[wide], _PIECES + 1)
+        left, right = edges[:-1].ravel(), edges[1:].ravel()
+    return result
+
+
+@functools.lru_cache(maxsize=64)
+def objective_noise_scale(
+    ridge: float,
+    *,
+    mu: float | None = None,
+    epsilon: float | None = None,
+    delta: Any = None,
+    output_share: float = 0.0,
+) -> float:
+    """Smallest noise of objective perturbation that meets a target at a given ridge.
+
+    Parameters
+    ----------
+    ridge : float, positive
+        As for :func:`objective_delta`.
+    mu : float, positive, optional
+        Target in mu-GDP.
+    epsilon, delta : float, optional
+        Target (epsilon, delta). Give these two or mu.
+    output_share : float, default=0.0
+        The mu of noise on the parameters, composed with it, over ``2 / noise``.
+
+    Returns
+    -------
+    float
+        ``sigma / (R s)``, on the side of more noise; infinite if the ridge is so small
+        that no noise is enough.
+
+    Examples
+    --------
+    >>> objective_noise_scale(8.0, mu=1.0)
+    2.0
+    >>> round(objective_noise_scale(2.0, epsilon=1.0, delta=1e-6), 3)
+    8.449
+    """
+    ridge = check_scalar("ridge", ridge, low_open=True)
+    both = 2.0 * float(np.hypot(1.0, output_share))
+    least = float(gaussian_noise_scale(both, mu=mu, epsilon=epsilon, delta=delta))
+    least *= 1.0 + 1e-12 * (output_share > 0.0)  # the sum of squares is rounded
+
+    def excess(noise: float) -> float:
+        beside = 2.0 * output_share / noise
+        if mu is not None:
+            total = np.hypot(objective_mu(noise, ridge), beside)
+            return float(np.log(min(total, _LARGEST) / mu))
+        reached = objective_delta(noise, ridge, epsilon or 0.0, output_mu=beside)
+        return float(np.log(reached) - np.log(delta))
+
+    low, high = least, least
+    for _ in range(_DOUBLINGS):
+        if excess(high) <= 0.0:
+            break
+        low, high = high, 2.0 * high
+    else:
+        return float("inf")
+    if high > low:
+        high = float(brentq(excess, low, high, rtol=_TOLERANCE))
+        while excess(high) > 0.0:
+            high *= 1.0 + _TOLERANCE
+    return high
+
+
+def objective_ridge(*, mu: float | None = None, epsilon: float | None = None) -> float:
+    """Smallest ridge at which a target costs the noise of the Gaussian mechanism, a public rule.
+
+    Parameters
+    ----------
+    mu : float, positive, optional
+        Target in mu-GDP.
+    epsilon : float, positive, optional
+        Epsilon of a target (epsilon, delta). Give one of the two.
+
+    Returns
+    -------
+    float
+        ``lambda / (R^2 s)``: ``2 / epsilon``, or ``8 / mu^2``; rounded up.
+
+    Examples
+    --------
+    >>> round(objective_ridge(epsilon=1.0), 6), round(objective_ridge(mu=1.0), 6)
+    (2.0, 8.0)
+    """
+    if (mu is None) == (epsilon is None):
+        raise ValueError(f"The target must be `mu` or `epsilon`; got mu={mu}, epsilon={epsilon}.")
+    if epsilon is not None:
+        return 2.0 / check_scalar("epsilon", epsilon, low_open=True) * _ROUND_UP
+    return 8.0 / check_scalar("mu", mu, low_open=True) ** 2 * _ROUND_UP

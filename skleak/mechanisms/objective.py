@@ -1,0 +1,306 @@
+"""Logistic regression of two classes with noise in its objective, and what of it is public.
+
+The minimizer of ``sum_i s_i l_i(w) + lambda/2 |w|^2 + b w`` is released. Its guarantee
+(`skleak.accounting.objective`) is one of exact minimizers under exact Gaussian b. Here b lies on a
+grid, and the gradient at what is found is below a public number. Either is an error of the
+gradient, g in all, and moves the minimizer by at most ``g / lambda``: Gaussian noise on the
+parameters covers it, at a hundredth of mu.
+
+Nothing depends on the records but the parameters: not the noise, not the number g, and no error.
+Newton's method with a line search arrives at a gradient of rounding noise, whatever the records,
+as the objective is strongly convex; a ridge too small for that is refused before any is seen.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from scipy.special import expit
+
+from skleak.accounting.discrete import discrete_gaussian_cover, discretized_epsilon
+from skleak.accounting.objective import (
+    objective_epsilon,
+    objective_mu,
+    objective_noise_scale,
+    objective_ridge,
+)
+from skleak.mechanisms.goals import EpsilonDelta, GaussianDP
+from skleak.mechanisms.grids import Grid, GridRelease, release_on_grid
+from skleak.utils._arguments import check_scalar, make_generator
+from skleak.utils._blocks import row_blocks
+from skleak.utils._linalg import (
+    dense_seconds,
+    product,
+    transpose_product,
+    warn_if_costly,
+    weighted_gram,
+)
+from skleak.utils._typing import Data, FloatArray, RandomState
+
+# The mu of the noise on the parameters, over that of the noise in the objective.
+_SHARE = 0.01
+# Gradient at which Newton's method stops, over that of a record, rounding apart.
+_GRADIENT = 1e-6
+# Standard deviations beyond sqrt(p) that noise does not reach: exp(-37^2 / 2) is not counted.
+_REACH = 37.0
+_UNIT = float(np.finfo(np.float64).eps) / 2.0  # relative error of an operation
+# Rows whose gradients are summed before blocks are; largest condition number of a Hessian.
+_ROWS, _MOST_CONDITION = 4096, 1e10
+_STEPS, _USUAL_STEPS, _HALVINGS = 100_000, 10, 60
+# What is kept of epsilon and delta for the grids, whose costs are far below.
+_KEPT = 1e-8
+
+
+@dataclass(frozen=True)
+class ObjectiveNoise:
+    """Public numbers of a release by objective perturbation.
+
+    Parameters
+    ----------
+    gradient_noise_scale : float
+        Standard deviation of the noise b in the objective, in units of a gradient.
+    strength : float
+        ``lambda``, the penalty of the summed objective.
+    sensitivity : float
+        ``R s``: largest norm of a record times the largest weight.
+    longest : float
+        ``R``, the largest norm of a record.
+    tolerance : float
+        Norm of the computed gradient at which the search stops.
+    noise_scale : float
+        Standard deviation of the noise on the parameters.
+    error : float
+        ``g``: bound on the gradient at the parameters found, for exact Gaussian noise.
+    n_parameters : int
+        Number of parameters.
+
+    Examples
+    --------
+    >>> from skleak.mechanisms import GaussianDP
+    >>> noise = ObjectiveNoise.calibrated(GaussianDP(1.0), None, 3, 100, 100.0, 1.0, 1.0)
+    >>> round(noise.gradient_noise_scale, 3), round(noise.strength, 3)
+    (2.0, 8.001)
+    >>> noise.composed_mu <= 1.0
+    True
+    """
+
+    gradient_noise_scale: float
+    strength: float
+    sensitivity: float
+    longest: float
+    tolerance: float
+    noise_scale: float
+    error: float
+    n_parameters: int
+
+    @classmethod
+    def calibrated(
+        cls,
+        goal: "EpsilonDelta | GaussianDP",
+        strength: float | None,
+        n_parameters: int,
+        n_records: int,
+        total: float,
+        largest_weight: float,
+        longest: float,
+    ) -> "ObjectiveNoise":
+        """Find the least noise of a goal, from public numbers alone.
+
+        Parameters
+        ----------
+        goal : EpsilonDelta or GaussianDP
+            The goal.
+        strength : float or None
+            ``lambda``; None for the least at which the goal costs what Gaussian noise does.
+        n_parameters, n_records : int
+            Number of parameters, and of records.
+        total, largest_weight : float
+            Sum of the sample weights, and the largest.
+        longest : float
+            Largest norm of a record.
+
+        Returns
+        -------
+        ObjectiveNoise
+
+        Raises
+        ------
+        ValueError
+            For a goal out of range, or a ridge that is too small for it or for the solver.
+        """
+        least, target = _public_target(goal, n_parameters)
+        check_scalar("data_norm", longest, low=1e-100, high=1e100, hint="Rescale the data.")
+        sensitivity = longest * largest_weight
+        unit = longest * sensitivity  # of lambda
+        strength = least * unit if strength is None else strength
+        if not total * longest**2 <= _MOST_CONDITION * strength:
+            raise ValueError(
+                f"`alpha` must be at least {longest**2 / _MOST_CONDITION:.3g} here: with less no "
+                "solver is certain to arrive at the minimizer, and whether it does would reveal "
+                "the records. Raise `alpha`."
+            )
+        noise = objective_noise_scale(strength / unit, **target, output_share=_SHARE)
+        if not np.isfinite(noise):
+            raise ValueError(
+                f"{goal} is out of reach of noise in the objective at `alpha="
+                f"{strength / total:.3g}`: raise `alpha` to {least * unit / total:.3g}, from which "
+                'on noise is least, or pass `alpha="auto"`.'
+            )
+        sigma = noise * sensitivity
+        step = Grid.for_noise(sigma).step
+        b = sigma * (np.sqrt(n_parameters) + _REACH)
+        # F(w) <= F(0) bounds the minimizer, and twice that what is near it.
+        w = 2.0 * (b + np.sqrt(b**2 + 2.0 * strength * total * np.log(2.0))) / strength
+        curvature = strength + 0.25 * total * longest**2
+        summed = _ROWS + n_records / _ROWS + 20.0 + 0.5 * n_parameters * longest * w
+        rounding = 2.0 * _UNIT * (total * longest * summed + 4.0 * (strength * w + b))
+        tolerance = _GRADIENT * sensitivity + 4.0 * (rounding + _UNIT * curvature * w)
+        error = tolerance + rounding + 0.5 * np.sqrt(n_parameters) * step
+        output_mu = 2.0 * _SHARE / noise
+        # Rounding to its own grid adds sqrt(p) 2^-30 to the distance at most.
+        scale = 2.0 * error / strength / (output_mu - np.sqrt(n_parameters) * 2.0**-30)
+        own = sigma, strength, sensitivity, longest, float(tolerance), float(scale), float(error)
+        return cls(*own, n_parameters)
+
+    @property
+    def ridge(self) -> float:
+        """``lambda / (R^2 s)``, as `skleak.accounting.objective` takes it."""
+        return self.strength / (self.longest * self.sensitivity)
+
+    @property
+    def noise(self) -> float:
+        """``sigma / (R s)``, as `skleak.accounting.objective` takes it."""
+        return self.gradient_noise_scale / self.sensitivity
+
+    @property
+    def mu(self) -> float:
+        """The mu of exact minimizers under exact noise."""
+        return objective_mu(self.noise, self.ridge)
+
+    @property
+    def output_mu(self) -> float:
+        """The mu of the noise on the parameters, the rounding to their grid counted."""
+        moved = 2.0 * self.error / self.strength
+        rounded = np.sqrt(self.n_parameters) * Grid.for_noise(self.noise_scale).step
+        return float((moved + rounded) / self.noise_scale)
+
+    @property
+    def composed_mu(self) -> float:
+        """A mu at which Gaussian noise is no more private than the release."""
+        both = float(np.hypot(self.mu, self.output_mu))
+        return float(discrete_gaussian_cover(both, n_parameters=2 * self.n_parameters))
+
+    def epsilon(self, delta: float) -> float:
+        """Bound epsilon of the release at a delta.
+
+        Parameters
+        ----------
+        delta : float in (0, 1)
+            Probability that the bound may fail.
+
+        Returns
+        -------
+        float
+        """
+        return discretized_epsilon(
+            lambda rest: objective_epsilon(self.noise, self.ridge, rest, output_mu=self.output_mu),
+            delta,
+            n_parameters=self.n_parameters,
+            n_steps=2,
+        )
+
+    def release(
+        self, X: Data, y: FloatArray, sample_weight: FloatArray, random_state: RandomState = None
+    ) -> tuple[GridRelease, int]:
+        """Draw noise, minimize, and add noise to the minimizer.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, p)
+            Records, none longer than ``longest``.
+        y : ndarray of shape (n,)
+            Labels, 0 or 1.
+        sample_weight : ndarray of shape (n,)
+            Weights, with the sum and the largest of the calibration.
+        random_state : None, int, RandomState or Generator, default=None
+            None draws from the operating system's randomness.
+
+        Returns
+        -------
+        release : GridRelease
+            What may be published.
+        n_iter : int
+            Newton steps. Confidential.
+        """
+        generator = None if random_state is None else make_generator(random_state)
+        still = np.zeros(self.n_parameters)
+        b = release_on_grid(still, self.gradient_noise_scale, generator).parameters
+        w, n_iter = self._minimum(X, y, sample_weight, b)
+        return release_on_grid(w, self.noise_scale, generator), n_iter
+
+    def _minimum(
+        self, X: Data, y: FloatArray, s: FloatArray, b: FloatArray
+    ) -> tuple[FloatArray, int]:
+        """Minimize by Newton's method; steps are halved where rounding lets the descent be seen."""
+        warn_if_costly(
+            f"A fit of {len(b)} parameters with noise in the objective",
+            _USUAL_STEPS * dense_seconds(len(b), len(y), 1.0),
+            16.0 * len(b) ** 2,
+            "Fit fewer columns.",
+        )
+        w, predictor = np.zeros(len(b)), np.zeros(len(y))
+        penalized = np.arange(len(b))
+
+        def value(w: FloatArray, predictor: FloatArray) -> tuple[float, float]:
+            losses = s @ (np.logaddexp(0.0, predictor) - y * predictor)
+            parts = np.array([losses, 0.5 * self.strength * (w @ w), b @ w])
+            return float(parts.sum()), float(np.abs(parts).sum())
+
+        for n_iter in range(_STEPS):
+            p = expit(predictor)
+            residuals, gradient = s * (p - y), self.strength * w + b
+            for rows in row_blocks(len(y), 1, _ROWS):
+                gradient += transpose_product(X[rows], residuals[rows])
+            if np.linalg.norm(gradient) <= self.tolerance:
+                return w, n_iter
+            hessian = weighted_gram(X, s * p * (1.0 - p))
+            hessian[penalized, penalized] += self.strength
+            step = -linalg.solve(hessian, gradient, assume_a="pos")
+            along, slope, share = product(X, step), float(gradient @ step), 1.0
+            before, size = value(w, predictor)
+            noise = 16.0 * float(np.finfo(float).eps) * (size + len(y))
+            for _ in range(_HALVINGS):
+                after, _ = value(w + share * step, predictor + share * along)
+                if after <= before + 1e-4 * share * slope + noise:
+                    break
+                share *= 0.5
+            w = w + share * step
+            predictor = product(X, w)
+        raise ArithmeticError(
+            f"Newton's method left a gradient of {np.linalg.norm(gradient):.2g} after {_STEPS} "
+            "steps, which exact arithmetic rules out. Report it, and publish nothing of it."
+        )
+
+
+def _public_target(
+    goal: "EpsilonDelta | GaussianDP", n_parameters: int
+) -> tuple[float, dict[str, Any]]:
+    """Least ridge, over R^2 s, that a goal takes, and the goal as arguments of accounting.
+
+    A little is kept for the grids.
+    """
+    if isinstance(goal, GaussianDP):
+        mu = check_scalar("GaussianDP.mu", goal.mu, low_open=True, finite=True)
+        # What the cover of discrete noise adds to it.
+        mu = mu * (1.0 - _KEPT) - np.sqrt(2.0 * n_parameters) * 2.0**-30
+        if not mu > 0.5 * goal.mu:
+            raise ValueError(
+                f"`GaussianDP.mu={goal.mu:g}` is out of reach: the grid of the noise alone costs "
+                "as much. Pass a larger value."
+            )
+        return objective_ridge(mu=mu / np.hypot(1.0, _SHARE)), {"mu": mu}
+    epsilon = check_scalar("EpsilonDelta.epsilon", goal.epsilon, low_open=True, finite=True)
+    delta = check_scalar("EpsilonDelta.delta", goal.delta, low_open=True, high=1.0, high_open=True)
+    target = {"epsilon": epsilon * (1.0 - _KEPT), "delta": delta * (1.0 - _KEPT)}
+    return objective_ridge(epsilon=epsilon), target

@@ -1,0 +1,254 @@
+"""Objective perturbation: against densities of its minimizers, published tables, Gaussian noise."""
+
+import numpy as np
+import pytest
+from scipy.optimize import elementwise
+from scipy.special import expit
+
+from skleak.accounting import gaussian_delta, gaussian_epsilon
+from skleak.accounting.gaussian import mu_from_epsilon_delta
+from skleak.accounting.objective import (
+    objective_delta,
+    objective_epsilon,
+    objective_mu,
+    objective_noise_scale,
+    objective_ridge,
+    removal_delta,
+)
+
+SETTINGS = [(8.0, 1.0), (8.0, 4.0), (2.0, 0.5), (2.0, 4.0), (1.0, 0.3), (0.4, 0.2), (12.0, 0.5)]
+
+
+class Release:
+    """Density of the minimizer in the plane, the rest of the table lying on the axes.
+
+    The minimizer is mapped to the noise that gives it without the pair of records, where the
+    coordinates are separate. ``rest`` holds (axis, length with sign, number of copies).
+    """
+
+    def __init__(self, rest, sigma, ridge, n_points=300, reach=9.0):
+        self.sigma = sigma
+        ends = reach * sigma + 2.0
+        noise = np.linspace(-ends, ends, n_points)
+        self.cell = (noise[1] - noise[0]) ** 2
+        self.noise = np.stack(np.meshgrid(noise, noise, indexing="ij"))
+        solved = []
+        for axis in (0, 1):
+            length = np.array([r[1] for r in rest if r[0] == axis] + [0.0])[:, None]
+            copies = np.array([r[2] for r in rest if r[0] == axis] + [0.0])[:, None]
+
+            def gradient(w, b, length=length, copies=copies):
+                slopes = copies * length * expit(-length * w.ravel())
+                return (ridge * w.ravel() - slopes.sum(axis=0) + b.ravel()).reshape(w.shape)
+
+            bound = (ends + np.sum(np.abs(copies * length)) + 1.0) / ridge
+            ones = np.ones_like(noise)
+            w = elementwise.find_root(gradient, (-bound * ones, bound * ones), args=(noise,)).x
+            margin = length * w
+            curvature = copies * length**2 * expit(margin) * expit(-margin)
+            solved.append((w, 1.0 / (ridge + curvature.sum(axis=0))))
+        (first, inverse_first), (second, inverse_second) = solved
+        self.w = np.stack(np.meshgrid(first, second, indexing="ij"))
+        self.inverse = np.stack(np.meshgrid(inverse_first, inverse_second, indexing="ij"))
+
+    def density(self, record, weight=1.0):
+        """Density with one more record, its label absorbed."""
+        x = np.asarray(record, dtype=np.float64)[:, None, None]
+        margin = np.sum(x * self.w, axis=0)
+        moved = self.noise + weight * x * expit(-margin)
+        quadratic = np.sum(x * x * self.inverse, axis=0)
+        determinant = 1.0 + weight * expit(margin) * expit(-margin) * quadratic
+        normal = np.exp(-0.5 * np.sum(moved**2, axis=0) / self.sigma**2)
+        return normal * determinant / (2.0 * np.pi * self.sigma**2)
+
+    def delta(self, first, second, epsilon):
+        excess = first - np.exp(np.asarray(epsilon))[:, None, None] * second
+        return np.maximum(excess, 0.0).sum(axis=(1, 2)) * self.cell
+
+
+def _table(rng, weight):
+    """A rest of at most 20 records and a pair, half of the pairs nearly opposite and long."""
+    rest = [
+        (int(rng.integers(2)), float(rng.choice([-1.0, 1.0]) * rng.uniform(0.3, 1.0)), weight)
+        for _ in range(int(rng.integers(0, 19)))
+    ]
+    angle = rng.uniform(0.0, 2.0 * np.pi)
+    turn = rng.uniform(2.3, np.pi) if rng.random() < 0.5 else rng.uniform(0.0, np.pi)
+    lengths = rng.choice([1.0, 0.7], 2, p=[0.8, 0.2])
+    pair = [
+        length * np.array([np.cos(a), np.sin(a)])
+        for length, a in zip(lengths, (angle, angle + turn), strict=True)
+    ]
+    return rest, pair
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_pair_of_tables_exceeds_the_bound(seed):
+    rng = np.random.default_rng(seed)
+    scale, ridge = SETTINGS[seed % len(SETTINGS)]
+    weight, norm = (1.0, 1.0) if seed % 2 else (1.5, 2.0)
+    rest, (first, second) = _table(rng, weight)
+    rest = [(axis, norm * length, copies) for axis, length, copies in rest]
+    release = Release(rest, scale * norm * weight, ridge * norm**2 * weight, 240)
+    p, q = (release.density(norm * record, weight) for record in (first, second))
+    without = release.density((0.0, 0.0))
+    assert p.sum() * release.cell == pytest.approx(1.0, abs=1e-4)
+    epsilon = np.array([0.0, 0.3, 1.0, 2.0]) * 4.0 / scale
+    for found, bound in [
+        (release.delta(p, q, epsilon), objective_delta(scale, ridge, epsilon)),
+        (release.delta(q, p, epsilon), objective_delta(scale, ridge, epsilon)),
+        (release.delta(p, without, epsilon), removal_delta(scale, ridge, epsilon)),
+        (release.delta(without, p, epsilon), gaussian_delta(1.0 / scale, epsilon)),
+    ]:
+        assert np.all(found <= bound * (1.0 + 1e-3) + 1e-9)
+
+
+@pytest.mark.parametrize("scale, low, published", [(8.0, 0.15, 6.4e-7), (2.0, 0.7, 0.1013)])
+def test_a_pair_comes_near_to_the_bound(scale, low, published):
+    """Records at an obtuse angle, and a rest that fixes the minimizer along their difference."""
+    release = Release([(0, 1.0, 3e4), (0, -1.0, 3e4), (1, -1.0, 3e6)], scale, 2.0, 500)
+    pair = [(sign * np.cos(0.3), np.sin(0.3)) for sign in (1.0, -1.0)]
+    true = release.delta(*(release.density(x) for x in pair), [1.0]).item()
+    assert low < true / objective_delta(scale, 2.0, 1.0) < 1.0
+    assert true == pytest.approx(published, rel=0.05)
+
+
+def test_minimizers_that_are_drawn_have_the_density():
+    rng, sigma, ridge = np.random.default_rng(5), 1.0, 0.5
+    x = np.array([1.0, 0.6, -0.8, 1.0])
+    release = Release([(0, length, 1.0) for length in x[:-1]], sigma, ridge)
+    density = release.density((x[-1], 0.0)).sum(axis=1) * release.cell
+
+    def gradient(w, b):
+        return ridge * w + b - np.sum(x[:, None] * expit(-x[:, None] * w), axis=0)
+
+    noise = rng.normal(0.0, sigma, 20000)
+    ends = np.full(20000, -40.0), np.full(20000, 40.0)
+    drawn = elementwise.find_root(gradient, ends, args=(noise,))
+    for quantile in (-2.0, 0.0, 0.5, 2.0):
+        expected = density[release.w[0, :, 0] <= quantile].sum()
+        assert np.mean(drawn.x <= quantile) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "noise, ridge, epsilon, delta",
+    [(8, 4, 1, 2.93e-6), (8, 1, 1, 6.8e-6), (2, 1, 2, 2.10e-2), (8, 1, 0.1, 0.066)],
+)
+def test_delta_of_published_settings(noise, ridge, epsilon, delta):
+    assert objective_delta(noise, ridge, epsilon) == pytest.approx(delta, rel=8e-3)
+
+
+@pytest.mark.parametrize(
+    "noise, ridge, mu",
+    [
+        (8, 1, 0.337),
+        (8, 4, 0.263),
+        (8, 10, 0.252),
+        (2, 0.5, 1.112),
+        (2, 1, 1.037),
+        (2, 4, 1.001),
+        (1, 0.3, 2.115),
+        (1, 2, 2.001),
+    ],
+)
+def test_mu_of_published_settings(noise, ridge, mu):
+    assert objective_mu(noise, ridge) == pytest.approx(mu, abs=2e-3)
+
+
+@pytest.mark.parametrize("noise, ridge", SETTINGS)
+def test_delta_lies_between_gaussian_noise_and_mu(noise, ridge):
+    epsilon = np.linspace(0.0, 2.5 / ridge, 101)
+    delta, gaussian = objective_delta(noise, ridge, epsilon), gaussian_delta(2.0 / noise, epsilon)
+    assert np.all(delta >= gaussian)
+    assert np.all(delta <= gaussian_delta(objective_mu(noise, ridge), epsilon))
+    assert np.all(np.diff(delta) <= 0.0)
+    exact = (epsilon >= 2.0 / ridge) | (epsilon <= 1.0 / noise**2)
+    assert np.array_equal(delta[exact], gaussian[exact])
+    # From its middle to either end the bound goes over into the exact numbers.
+    ends = np.array([1.0 / noise**2 * (1.0 + 1e-6), 2.0 / ridge * (1.0 - 1e-6)])
+    if ridge < 2.0 * noise**2:
+        gaussian = gaussian_delta(2.0 / noise, ends)
+        near = objective_delta(noise, ridge, ends) < 1.01 * gaussian
+        assert np.all(near[gaussian > 1e-30])
+
+
+@pytest.mark.parametrize("noise, ridge", SETTINGS)
+def test_removal_lies_between_gaussian_noise_and_the_largest_determinant(noise, ridge):
+    epsilon = np.linspace(0.0, 1.5 / ridge, 201)
+    delta, shift = removal_delta(noise, ridge, epsilon), np.log1p(0.25 / ridge)
+    assert np.all(delta >= gaussian_delta(1.0 / noise, epsilon))
+    beyond = epsilon > shift + 0.05 / noise  # a loss of the list lies between
+    shifted = gaussian_delta(1.0 / noise, epsilon[beyond] - shift - 0.05 / noise)
+    assert np.all(delta[beyond] <= shifted * (1.0 + 1e-2) + 1e-299)
+
+
+def test_ridge_from_which_on_the_noise_is_gaussian():
+    assert objective_mu(2.0, 8.0) == 1.0
+    for noise, ridge in [(2.0, 7.9), (8.0, 126.0)]:
+        assert 2.0 / noise <= objective_mu(noise, ridge) < 2.0 / noise * (1.0 + 1e-3)
+    for mu in (0.1, 0.25, 1.0, 3.0):
+        assert objective_noise_scale(objective_ridge(mu=mu), mu=mu) == pytest.approx(2.0 / mu)
+    for epsilon in (0.1, 1.0, 3.0):
+        noise = objective_noise_scale(objective_ridge(epsilon=epsilon), epsilon=epsilon, delta=1e-6)
+        assert noise == pytest.approx(2.0 / mu_from_epsilon_delta(epsilon, 1e-6))
+
+
+@pytest.mark.parametrize("output_mu", [0.01, 0.5, 2.0])
+def test_composition_with_gaussian_noise_is_that_of_gaussians(output_mu):
+    epsilon, both = np.array([0.0, 0.5, 2.0, 6.0]), np.hypot(1.0, output_mu)
+    ratio = objective_delta(2.0, 8.0, epsilon, output_mu=output_mu) / gaussian_delta(both, epsilon)
+    assert np.all(ratio >= 1.0)
+    assert np.all(ratio < (1.15 if output_mu > 0.1 else 1.01))
+    stated = objective_epsilon(2.0, 8.0, 1e-6, output_mu=output_mu)
+    assert 1.0 <= stated / gaussian_epsilon(both, 1e-6) < 1.03
+    # Of a bound that is none of Gaussian noise it lies between both.
+    chain = objective_delta(2.0, 0.5, epsilon, output_mu=output_mu)
+    assert np.all(chain >= np.maximum(gaussian_delta(both, epsilon), 0.0))
+    assert np.all(chain >= objective_delta(2.0, 0.5, epsilon))
+
+
+@pytest.mark.parametrize("target", [{"mu": 0.5}, {"epsilon": 1.0, "delta": 1e-6}])
+def test_noise_meets_its_target_with_noise_on_the_parameters(target):
+    ridge = objective_ridge(**{name: target[name] for name in target if name != "delta"})
+    noise = objective_noise_scale(ridge, **target, output_share=0.01)
+    assert 1.0 < noise / objective_noise_scale(ridge, **target) < 1.001
+    if "delta" in target:
+        assert objective_delta(noise, ridge, 1.0, output_mu=0.02 / noise) <= 1e-6
+    else:
+        assert np.hypot(objective_mu(noise, ridge), 0.02 / noise) <= 0.5
+
+
+@pytest.mark.parametrize("noise, ridge, delta", [(8, 1, 1e-6), (8, 4, 1e-6), (2, 0.5, 1e-3)])
+def test_epsilon_is_the_inverse_of_delta(noise, ridge, delta):
+    epsilon = objective_epsilon(noise, ridge, delta)
+    assert objective_delta(noise, ridge, epsilon) <= delta
+    assert epsilon >= gaussian_epsilon(2.0 / noise, delta)
+    if epsilon > gaussian_epsilon(2.0 / noise, delta):
+        assert objective_delta(noise, ridge, epsilon * (1.0 - 1e-5)) > delta
+
+
+@pytest.mark.parametrize("ridge", [0.5, 1.0, 4.0])
+def test_noise_meets_its_target_and_no_less_does(ridge):
+    noise = objective_noise_scale(ridge, epsilon=0.4, delta=1e-5)
+    assert objective_delta(noise, ridge, 0.4) <= 1e-5
+    assert objective_delta(noise * (1.0 - 1e-4), ridge, 0.4) > 1e-5
+
+
+@pytest.mark.parametrize("ridge", [0.5, 4.0])
+def test_noise_meets_its_mu_and_no_less_does(ridge):
+    noise = objective_noise_scale(ridge, mu=1.0)
+    assert objective_mu(noise, ridge) <= 1.0 < objective_mu(noise * (1.0 - 1e-3), ridge)
+
+
+@pytest.mark.parametrize("noise, ridge", [(1e-3, 1e-6), (1e9, 1e-6), (1e-3, 1e9), (1e6, 1e-2)])
+def test_extreme_settings_give_numbers(noise, ridge):
+    delta = objective_delta(noise, ridge, [0.0, 1e-3, 1.0, 100.0, 1e4])
+    assert np.all((delta >= 0.0) & (delta <= 1.0) & (np.diff(delta, prepend=1.0) <= 0.0))
+    assert objective_mu(noise, ridge) >= 2.0 / noise
+
+
+def test_a_target_is_one():
+    with pytest.raises(ValueError, match="`mu` or `epsilon`"):
+        objective_ridge()
+    with pytest.raises(ValueError, match="`mu` alone, or `epsilon` and `delta`"):
+        objective_noise_scale(1.0, mu=1.0, epsilon=1.0)

@@ -1,0 +1,375 @@
+"""Noise in the objective: what it releases, states, refuses, and what it must not depend on."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse, stats
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+
+from skleak._released import ReleasedLogisticRegression
+from skleak.accounting import LeakageLedger, gaussian_epsilon
+from skleak.accounting.gaussian import mu_from_epsilon_delta
+from skleak.attacks import (
+    BlackBoxAttributeInference,
+    LikelihoodRatioMembership,
+    WhiteBoxAttributeInference,
+)
+from skleak.audit import LeakageAuditor, MembershipAuditor
+from skleak.exceptions import (
+    AttackNotApplicableError,
+    CostWarning,
+    LeakageBudgetError,
+    NoGuaranteeError,
+)
+from skleak.linear_model import PrivateLogisticRegression
+from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxLeakage, objective
+from skleak.mechanisms.objective import ObjectiveNoise
+
+PROMISES = {
+    "alpha": "auto",
+    "data_norm": 1.0,
+    "fit_intercept": False,
+    "classes": [0, 1],
+    "public": ("n_samples",),
+    "mechanism": "objective",
+}
+OUTPUT = PROMISES | {"alpha": 0.1, "mechanism": "output"}
+GOALS = [GaussianDP(1.0), EpsilonDelta(1.0, 1e-6), EpsilonDelta(0.1, 1e-5)]
+
+
+def _table(n=200, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    X /= np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
+    return X, (X[:, 0] + 0.3 * rng.normal(size=n) > 0.0).astype(int)
+
+
+def _model(goal=GOALS[0], **changed):
+    return PrivateLogisticRegression(goal, **{**PROMISES, **changed})
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_a_release_keeps_its_goal_at_the_noise_of_gaussian_noise(goal):
+    X, y = _table()
+    model = _model(goal).fit(X, y)
+    stated = model.release(require_guarantee=True).provenance_["differential_privacy"]
+    if isinstance(goal, GaussianDP):
+        mu, strength = goal.mu, 8.0 / goal.mu**2
+        assert mu * (1.0 - 1e-6) < stated["composed_mu"] <= mu
+        assert stated["delta"] == 1e-6
+        assert stated["epsilon"] == pytest.approx(gaussian_epsilon(mu, 1e-6), rel=5e-3)
+    else:
+        mu, strength = mu_from_epsilon_delta(goal.epsilon, goal.delta), 2.0 / goal.epsilon
+        assert goal.epsilon * (1.0 - 1e-4) < stated["epsilon"] <= goal.epsilon
+        assert stated["delta"] == goal.delta
+    assert model.gradient_noise_scale_ == pytest.approx(2.0 / mu, rel=1e-3)
+    assert model.alpha_ * len(y) == pytest.approx(strength, rel=2e-4)
+    assert stated["mechanism"] == "objective perturbation"
+    assert stated["exact"]
+    assert "replacement of one row" in stated["about"]
+    assert any("data_norm" in line for line in stated["assumptions"])
+
+
+def test_a_given_penalty_is_kept_and_costs_noise_below_the_rule():
+    X, y = _table()
+    goal = EpsilonDelta(1.0, 1e-6)
+    model, auto = (_model(goal, alpha=alpha).fit(X, y) for alpha in (0.005, "auto"))
+    assert model.alpha_ == 0.005
+    assert model.gradient_noise_scale_ > 1.04 * auto.gradient_noise_scale_
+    assert model.release().provenance_["differential_privacy"]["epsilon"] <= 1.0
+
+
+@pytest.mark.parametrize("n_parameters", [1, 20_000])
+@pytest.mark.parametrize("n_records, total", [(2, 2.0), (10**7, 1e6)])
+@pytest.mark.parametrize("goal", [*GOALS, GaussianDP(1e-3), GaussianDP(10.0)])
+def test_all_parts_together_keep_the_goal(goal, n_parameters, n_records, total):
+    sizes = n_parameters, n_records, total, 0.5, 3.0
+    noise = ObjectiveNoise.calibrated(goal, None, *sizes)
+    if isinstance(goal, GaussianDP):
+        assert noise.composed_mu <= goal.mu
+        assert noise.composed_mu > goal.mu * (1.0 - 1e-5) - 4e-7
+    else:
+        assert noise.epsilon(goal.delta) <= goal.epsilon
+    assert noise.output_mu < 0.011 * noise.mu
+    assert noise.error > noise.tolerance > 0.0
+
+
+@pytest.mark.parametrize("strength", [0.1, 5.0])
+def test_the_minimizer_is_that_of_scipy(strength):
+    rng, (X, y) = np.random.default_rng(3), _table()
+    s, b = rng.uniform(0.5, 2.0, len(y)), rng.normal(size=3)
+    given = EpsilonDelta(50.0, 1e-6), strength, 3, len(y), s.sum(), s.max(), 1.0
+    noise = ObjectiveNoise.calibrated(*given)
+
+    def value(w):
+        p = X @ w
+        gradient = X.T @ (s * (expit(p) - y)) + strength * w + b
+        return s @ (np.logaddexp(0.0, p) - y * p) + 0.5 * strength * w @ w + b @ w, gradient
+
+    found = noise._minimum(X, y, s, b)[0]
+    reference = minimize(value, np.zeros(3), jac=True, tol=1e-12).x
+    assert_allclose(found, reference, atol=1e-4)
+    assert np.linalg.norm(value(found)[1]) <= noise.error
+    assert_allclose(noise._minimum(sparse.csr_array(X), y, s, b)[0], found, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [1, 3000])
+def test_the_solver_arrives_whatever_the_records(n):
+    rng = np.random.default_rng(n)
+    b = rng.normal(0.0, 5.0, 4)
+    tables = [np.zeros((n, 4)), np.tile(np.eye(4)[0], (n, 1)), np.eye(4)[rng.integers(4, size=n)]]
+    tables += [X * rng.choice([1e-9, 1.0], (n, 1)) for X in tables[1:]]
+    for strength in (1e-2, 1.0) if n > 1 else (1.0,):
+        noise = ObjectiveNoise.calibrated(EpsilonDelta(300.0, 1e-6), strength, 4, n, n, 1.0, 1.0)
+        for X in tables:
+            for y in (np.zeros(n), np.arange(n) % 2, (np.arange(n) == 0) * 1.0):
+                w, n_iter = noise._minimum(X, y.astype(float), np.ones(n), b)
+                assert n_iter < 60
+                gradient = X.T @ (expit(X @ w) - y) + strength * w + b
+                assert np.linalg.norm(gradient) <= noise.error
+
+
+def test_the_noise_in_the_objective_is_gaussian_and_labels_move_it_by_their_row():
+    X, y = _table(30, 2)
+    noise = ObjectiveNoise.calibrated(GaussianDP(2.0), None, 2, 30, 30.0, 1.0, 1.0)
+    drawn = np.array([noise.release(X, y * 1.0, np.ones(30))[0].parameters for _ in range(250)])
+
+    def recovered(y):
+        slopes = expit(drawn @ X.T) - y
+        return -(slopes @ X + noise.strength * drawn)
+
+    b = recovered(y) / noise.gradient_noise_scale
+    assert stats.kstest(b.ravel(), "norm").pvalue > 1e-4
+    assert abs(np.corrcoef(b.T)[0, 1]) < 0.3
+    flipped = y.copy()
+    flipped[4] = 1 - y[4]
+    moved = np.linalg.norm(recovered(flipped) - recovered(y), axis=1)
+    assert_allclose(moved, np.linalg.norm(X[4]), rtol=1e-9)  # the channel of a label
+
+
+def test_the_gradient_at_the_coefficients_is_the_noise_that_is_stated():
+    X, y = _table(60, 25)
+    weights, drawn = np.where(np.arange(60) < 5, 2.0, 0.5), []
+    for _ in range(5):
+        model = _model(EpsilonDelta(2.0, 1e-4), public=("n_samples", "sample_weight"))
+        model.fit(0.5 * X, y, sample_weight=weights)
+        slopes = weights * (expit(0.5 * X @ model.coef_[0]) - y)
+        gradient = 0.5 * X.T @ slopes + model.alpha_ * weights.sum() * model.coef_[0]
+        drawn.append(-gradient / model.gradient_noise_scale_)
+    assert stats.kstest(np.ravel(drawn), "norm").pvalue > 1e-4
+
+
+def test_nothing_but_the_coefficients_depends_on_the_records():
+    X, y = _table()
+    other, flipped = X[::-1] * 0.1, 1 - y
+    made = [_model().fit(*table).release() for table in ((X, y), (other, flipped * 0))]
+    contents = [json.loads(release.to_json())["content"] for release in made]
+    for content in contents:
+        content.pop("coef_")
+    assert contents[0] == contents[1]
+
+
+def test_an_unreleased_model_keeps_no_record():
+    X, y = _table()
+    model = _model(public=["n_samples", "sample_weight"], random_state=0)
+    model.fit(X, y, sample_weight=np.linspace(0.5, 1.0, len(y)))
+    assert not {"_state", "n_iter_"} & vars(model).keys()
+    sizes = [np.size(value) for value in vars(model).values()]
+    assert max(sizes) < len(y)
+    copied = pickle.loads(pickle.dumps(model))
+    assert_array_equal(copied.predict(X), model.predict(X))
+
+
+def test_many_columns_warn_of_their_cost(monkeypatch):
+    def stop(*_):
+        raise StopIteration
+
+    monkeypatch.setattr(objective, "weighted_gram", stop)
+    X = sparse.eye_array(3, 12_000, format="csr")
+    noise = ObjectiveNoise.calibrated(GOALS[0], None, 12_000, 3, 3.0, 1.0, 1.0)
+    with pytest.warns(CostWarning, match="12000 parameters"), pytest.raises(StopIteration):
+        noise.release(X, np.zeros(3), np.ones(3), 0)
+
+
+def test_a_seed_repeats_the_fit_and_voids_the_guarantee():
+    X, y = _table()
+    first, second = (_model(random_state=3).fit(X, y) for _ in range(2))
+    assert_array_equal(first.coef_, second.coef_)
+    with pytest.raises(NoGuaranteeError, match="random_state"):
+        first.release(require_guarantee=True)
+    assert not np.array_equal(_model().fit(X, y).coef_, _model().fit(X, y).coef_)
+
+
+def test_units_of_the_rows_do_not_matter():
+    X, y = _table()
+    one = _model(random_state=0).fit(X, y)
+    other = _model(random_state=0, data_norm=1024.0).fit(X * 1024.0, y)
+    assert_allclose(other.coef_ * 1024.0, one.coef_, rtol=1e-6)
+    assert other.gradient_noise_scale_ == pytest.approx(1024.0 * one.gradient_noise_scale_)
+
+
+def test_weights_count_by_the_largest():
+    X, y = _table()
+    weights = np.where(np.arange(len(y)) < 5, 3.0, 1.0)
+    model = _model(public=("n_samples", "sample_weight")).fit(X, y, sample_weight=weights)
+    assert model.gradient_noise_scale_ == pytest.approx(3.0 * 2.0, rel=1e-3)
+    assert model.alpha_ * weights.sum() == pytest.approx(3.0 * 8.0, rel=1e-3)
+
+
+def test_a_release_is_written_and_read_back():
+    X, y = _table()
+    release = _model().fit(X, y).release()
+    read = ReleasedLogisticRegression.from_json(release.to_json())
+    assert_array_equal(read.predict_proba(X), release.predict_proba(X))
+    assert read.provenance_ == release.provenance_
+    assert read.provenance_["mechanism"] == "objective"
+    assert "tol" not in read.provenance_
+    assert "gradient_noise_scale=2" in repr(read)
+    assert read.coef_noise_scale_ is None
+
+
+class Halved(GaussianDP):
+    """A goal of which a half is for something else."""
+
+    def resolve(self, problem):
+        return 2.0 * super().resolve(problem)
+
+
+REFUSED = [
+    ({"noise_scale": Halved(1.0)}, "`noise_scale` must be an"),
+    ({"noise_scale": GaussianDP(1e-9)}, "out of reach"),
+    ({"noise_scale": 1.0}, "`noise_scale` must be an `EpsilonDelta` or `GaussianDP`"),
+    ({"noise_scale": MaxLeakage(1.0)}, "`noise_scale` must be an"),
+    ({"fit_intercept": True}, "append a constant column"),
+    ({"data_norm": None}, "`data_norm` must be promised"),
+    ({"classes": None}, "`classes` must be the two classes"),
+    ({"classes": [0, 1, 2]}, "`classes` must be the two classes"),
+    ({"public": ()}, "`public` must hold 'n_samples'"),
+    ({"alpha": 0.0}, "`alpha` must be positive"),
+    ({"reweighting": "irfil"}, "`reweighting` must be None"),
+    ({"noise_covariance": np.eye(3)}, "`noise_covariance` must be 'isotropic'"),
+    ({"alpha": 1e-12}, "no solver is certain"),
+    ({"noise_scale": GaussianDP(-1.0)}, "GaussianDP.mu"),
+    ({"noise_scale": EpsilonDelta(1.0, 2.0)}, "EpsilonDelta.delta"),
+    ({"mechanism": None}, "chooses the penalty of"),
+    ({"mechanism": "elsewhere"}, "mechanism"),
+]
+
+
+@pytest.mark.parametrize("changed, said", REFUSED)
+def test_what_it_does_not_go_with_is_refused_by_parameters_alone(changed, said):
+    messages = []
+    for seed in (0, 1):
+        model = _model().set_params(**changed)
+        with pytest.raises(ValueError, match=said) as error:
+            model.fit(*_table(seed=seed))
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
+def test_data_that_it_does_not_go_with_are_refused():
+    X, y = _table()
+    with pytest.raises(ValueError, match="'sample_weight'"):
+        _model().fit(X, y, sample_weight=np.ones(len(y)))
+    with pytest.raises(ValueError, match="`persons` must be None"):
+        _model().fit(X, y, persons=np.arange(len(y)))
+    array = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match="X must lie in memory"):
+        _model().fit(array.from_array(X), array.from_array(y))
+
+
+def test_output_is_what_there_was():
+    X, y = _table()
+    given = {"alpha": 0.1, "random_state": 0}
+    made = [_model(m, **given).fit(X, y) for m in (GaussianDP(1.0),)]
+    plain = _model(**given).set_params(mechanism=None).fit(X, y)
+    named = _model(**given).set_params(mechanism="output").fit(X, y)
+    assert_array_equal(plain.coef_, named.coef_)
+    assert plain._provenance() == named._provenance()
+    refitted = made[0].set_params(mechanism="output").fit(X, y)
+    assert not hasattr(refitted, "gradient_noise_scale_")
+    assert_array_equal(refitted.fisher_information_loss_, plain.fisher_information_loss_)
+    again = refitted.set_params(mechanism="objective").fit(X, y)
+    assert not hasattr(again, "n_iter_")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda model: model.fisher_information_loss_,
+        lambda model: model.diagonal_fisher_information_loss_,
+        lambda model: model.fisher_information_loss(),
+        lambda model: model.leakage_report(),
+        lambda model: model.individual_privacy(),
+        lambda model: MaxLeakage(1.0).noise_scale_of(model),
+        lambda model: model._redraw(0),
+    ],
+)
+def test_numbers_of_output_perturbation_are_refused(ask):
+    model = _model().fit(*_table())
+    with pytest.raises(AttackNotApplicableError, match="noise in the objective"):
+        ask(model)
+
+
+def test_attacks_and_auditors_that_know_noise_on_coefficients_are_refused():
+    X, y = _table()
+    model = _model(random_state=0).fit(X, y)
+    for attack in (WhiteBoxAttributeInference(model, 0), LikelihoodRatioMembership(model)):
+        with pytest.raises(ValueError, match="attacks, auditors and other goals"):
+            attack.fit(X, y)
+    for auditor in (LeakageAuditor(model), MembershipAuditor(model)):
+        with pytest.raises(ValueError, match="attacks, auditors and other goals"):
+            auditor.fit(X, y)
+    X[:, 0] = np.arange(len(y)) % 2 / 2.0
+    X[:, 1:] /= 2.0
+    other = PrivateLogisticRegression(1.0, fit_intercept=False, random_state=0).fit(X, y)
+    attack = WhiteBoxAttributeInference(other, 0).fit(X, y)
+    with pytest.raises(AttackNotApplicableError, match="noise in the objective"):
+        attack.predict(_model().fit(X, y).release())
+    BlackBoxAttributeInference(model, 0).fit(X, y)  # reads predictions alone
+
+
+def test_a_ledger_composes_the_guarantee():
+    X, y = _table()
+    ledger = LeakageLedger(":memory:", max_epsilon=6.0, delta=1e-6)
+    model = _model(ledger=ledger).fit(X, y)
+    PrivateLogisticRegression(GaussianDP(0.5), **OUTPUT, ledger=ledger).fit(X, y)
+    assert ledger.total("default").mu == pytest.approx(np.hypot(1.0, 0.5), rel=1e-6)
+    assert np.all(ledger.total("default").fisher_information_loss == np.inf)
+    before = model.coef_.copy()
+    with pytest.raises(LeakageBudgetError):
+        model.fit(X, y)
+    assert_array_equal(model.coef_, before)
+    for limited, seed in [(LeakageLedger(":memory:", 10.0, units=1.0), None), (ledger, 0)]:
+        with pytest.raises(LeakageBudgetError, match="not known, as with noise in the objective"):
+            _model(ledger=limited, random_state=seed).fit(X, y)
+
+
+def test_it_predicts_better_than_noise_on_the_minimizer_at_any_penalty():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = 2.0 * (X - X.min(axis=0)) / np.ptp(X, axis=0) - 1.0
+    X = np.column_stack([X, np.ones(len(X))])
+    X /= np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
+    goal = EpsilonDelta(1.0, 1e-6)
+
+    def score(**changed):
+        return np.mean([_model(goal, **changed).fit(X, y).score(X, y) for _ in range(5)])
+
+    within = score()
+    assert within > 0.87
+    for alpha in (0.01, 0.03, 0.1):
+        assert within > score(mechanism="output", alpha=alpha)
+
+
+def test_it_predicts_nearly_as_well_as_without_privacy():
+    X, y = _table(5000)
+    private = _model(EpsilonDelta(1.0, 1e-6)).fit(X, y)
+    exact = PrivateLogisticRegression(0.0, alpha=private.alpha_, fit_intercept=False).fit(X, y)
+    assert private.score(X, y) > exact.score(X, y) - 0.02
+    assert clone(private).mechanism == "objective"
