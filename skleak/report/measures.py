@@ -211,18 +211,20 @@ class Separator:
         for each in unknowns:
             if one is not None and each.moves is not None:
                 groups.setdefault(each.moves[0][1], []).append(each)
-        parts = [group[part] for group in groups.values() for part in row_blocks(len(group), 1, 16)]
+        width = 16 if self.state.objective.loss.quadratic else 8  # as bounds take room, too
+        parts = [g[part] for g in groups.values() for part in row_blocks(len(g), 1, width)]
         for some in parts:
             columns = np.concatenate([each.columns for each in some])
             pairs = zip(*(each.moves for each in some), strict=True)
             moves = [(np.concatenate([start for start, _ in m]), m[0][1]) for m in pairs]
             assert one is not None
             distances, errors = one.moved(columns, moves)
+            held = np.broadcast_to(np.zeros(1, dtype=np.float32), errors.shape)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # rounded up
-                shares = np.zeros(1)
                 if errors.any():
-                    shares = np.where(errors > 0.0, errors / distances * (1.0 + 1e-6), 0.0)
-                held = np.broadcast_to(shares.astype(np.float32), errors.shape)
+                    held = held.copy()
+                    np.divide(errors, distances, out=held, where=errors > 0.0, casting="same_kind")
+                    held *= 1.0 + 1e-6
             pairs = zip(distances.copy(), held, strict=True)
             self._moved.update(zip(map(id, some), pairs, strict=True))
 
