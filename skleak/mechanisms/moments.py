@@ -28,10 +28,12 @@ with which no sum of products needs more than 53 bits, after division by 1 + s, 
 rounding adds s/2 to a norm, and 1/(1 + s) + s/2 < 1 for s < 1.
 """
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize
 
 from skleak.accounting.discrete import (
@@ -105,6 +107,7 @@ def free_square(a: float, b: float, e: float = 0.0, f: float = 0.0) -> float:
     return float(np.maximum(bound, (b + f) / least).min() * (1.0 - _KEPT))
 
 
+@functools.lru_cache(maxsize=64)
 def moments_split(
     n_features: int, expected_norm: float, *, intercept: bool
 ) -> tuple[float, float, float, float, float]:
@@ -325,6 +328,66 @@ class MomentsNoise:
         """
         t, yy = X @ others.T, np.outer(y, targets)
         return t * (self.a * t + self.b * yy + self.e) + yy * (self.c * yy + self.f)
+
+    def distance(
+        self, record: tuple[npt.ArrayLike, float], other: tuple[npt.ArrayLike, float]
+    ) -> float:
+        """Distance of the releases with one record or the other, in units of the noise.
+
+        Parameters
+        ----------
+        record, other : tuple of array-like of shape (n_features,) and float
+            A row and its target, as the table has them.
+
+        Returns
+        -------
+        float
+            The two are told apart as N(0, 1) and N(distance, 1) are, whatever the others are.
+
+        Raises
+        ------
+        ValueError
+            For rows of another length.
+        """
+        rows, targets = (np.array(part, dtype=float) for part in zip(record, other, strict=True))
+        if rows.shape != (2, self.n_features) or targets.shape != (2,):
+            raise ValueError(
+                f"A record is a row of {self.n_features} numbers and a target; got rows of shape "
+                f"{rows.shape[1:]}. Pass `(x, y)`."
+            )
+        X, y = self.scaled(rows, targets)
+        k = self.kernel(X, y, X, y)
+        return float(np.sqrt(max(k[0, 0] + k[1, 1] - 2.0 * k[0, 1], 0.0)))
+
+    def losses(self, X: FloatArray, y: FloatArray) -> FloatArray:
+        """Fisher information losses of scaled records, from nothing but themselves.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_features)
+            Scaled records.
+        y : ndarray of shape (n,)
+            Scaled targets.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Root of the largest eigenvalue of the information on row and target, in 1 / (their
+            units). Along the row and the target it is that of a 2 x 2 matrix, and less elsewhere.
+        """
+        t, yy = np.einsum("ij,ij->i", X, X), y**2
+        u, v = self.unit**-2, self.target_bound**-2
+        row = (4.0 * self.a * t + self.b * yy + self.e) * u
+        target = (self.b * t + 4.0 * self.c * yy + self.f) * v
+        apart = np.hypot(row - target, 2.0 * self.b * np.sqrt(t * yy * u * v))
+        return np.asarray(np.sqrt(0.5 * (row + target + apart)))
+
+    @property
+    def largest_loss(self) -> float:
+        """Largest Fisher information loss of any record; entries of that matrix are increasing."""
+        longest = np.zeros((1, self.n_features))
+        longest[0, 0] = 1.0
+        return float(self.losses(longest, np.ones(1))[0])
 
     def release(
         self, X: FloatArray, y: FloatArray, random_state: RandomState = None
