@@ -471,6 +471,11 @@ def release(
     released_model = _released(model, require_guarantee, real_arithmetic, alone)
     if pipeline is model:
         return released_model
+    if not hasattr(released_model, "provenance_"):
+        raise TypeError(
+            f"{type(model).__name__} releases no model that predicts. Release the last step alone, "
+            "of a pipeline whose other steps learned nothing from the records."
+        )
     released_model = copy.copy(released_model)
     if not isinstance(model, ReleasedModel):
         targets = any(type(step) is TransformedTargetRegressor for _, step in steps)

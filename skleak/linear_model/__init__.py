@@ -6,6 +6,7 @@ from skleak.linear_model._linear import (
     PrivatePoissonRegressor,
 )
 from skleak.linear_model.fair import FairLeakage
+from skleak.linear_model.moments import PrivateMoments
 from skleak.mechanisms.grids import IRFIL, EvenTotal
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "FairLeakage",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
+    "PrivateMoments",
     "PrivatePoissonRegressor",
 ]

@@ -21,6 +21,7 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.removal import distances_without, removal_distances
 from skleak.influence.state import FitState, PartialState
 from skleak.mechanisms.grids import Grid
+from skleak.mechanisms.moments import MomentsNoise
 from skleak.mechanisms.objective import ObjectiveNoise
 from skleak.report.document import sentences
 from skleak.utils._blocks import is_large
@@ -110,11 +111,11 @@ class DifferentialPrivacy:
     exact : bool
         True if the guarantee holds for the released numbers to the last bit; False where the noise
         has a shape, whose arithmetic is taken as exact.
-    mechanism : {"output perturbation", "objective perturbation"}
-        Where the noise is added. In the objective ``mu`` is that of its exact minimizer, and there
-        is no ``sensitivity`` or ``rho``.
+    mechanism : {"output perturbation", "objective perturbation", "sufficient statistics"}
+        Where the noise is added. In the objective ``mu`` is that of its exact minimizer; there, and
+        of sufficient statistics, there is no ``sensitivity`` or ``rho``.
     assumptions : tuple of str
-        What a guarantee of noise in the objective rests on.
+        What a guarantee of noise in the objective or on sufficient statistics rests on.
 
     Examples
     --------
@@ -227,6 +228,41 @@ def objective_perturbation_guarantee(
         exact=True,
         mechanism=mechanism,
         assumptions=tuple(_said("perturbed", promises=promises, noise=noise)),
+    )
+
+
+def moments_guarantee(
+    noise: MomentsNoise, promises: Promises, *, delta: float = DELTA
+) -> DifferentialPrivacy:
+    """State the privacy of moments with noise, and of all that is computed from them.
+
+    Parameters
+    ----------
+    noise : MomentsNoise
+        Public numbers of the release.
+    promises : Promises
+        What is public, and where the noise came from.
+    delta : float, default=1e-6
+        Delta at which epsilon is stated.
+
+    Returns
+    -------
+    DifferentialPrivacy
+        About rows as the estimator received them, as that of output perturbation is.
+    """
+    mechanism = "sufficient statistics"
+    reasons = undeclared(promises) + _said("release", promises=promises, noise=noise.mu)
+    if reasons:
+        return DifferentialPrivacy(False, tuple(reasons), delta=delta, mechanism=mechanism)
+    return DifferentialPrivacy(
+        True,
+        mu=noise.mu,
+        delta=delta,
+        epsilon=noise.epsilon(delta),
+        composed_mu=noise.composed_mu,
+        exact=True,
+        mechanism=mechanism,
+        assumptions=tuple(_said("moments", noise=noise)),
     )
 
 

@@ -1,0 +1,419 @@
+"""Linear regression from moments with noise: one release, and fits of it without further cost."""
+
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from scipy import linalg
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skleak._released import LinearRegressionMixin, warn_of_release
+from skleak.exceptions import NoGuaranteeError
+from skleak.mechanisms import EpsilonDelta, GaussianDP
+from skleak.mechanisms.moments import MomentsNoise
+from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, moments_guarantee
+from skleak.utils._arguments import check_level, check_scalar
+from skleak.utils._blocks import is_large_source
+from skleak.utils._confidential import warn_of_written_seed
+from skleak.utils._records import values_withheld
+from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole, validate_data
+from skleak.utils._typing import FloatArray, RandomState
+
+_MOST_COLUMNS = 2000  # the square of it is released
+
+
+class MomentsRegression(LinearRegressionMixin, BaseEstimator):
+    """Coefficients of released moments; see `ReleasedMoments.regress`.
+
+    Attributes
+    ----------
+    coef_, intercept_ : ndarray of shape (n_features,), float
+        Coefficients of the raw columns; an intercept of zero without one.
+    coef_standard_error_, intercept_standard_error_ : ndarray of shape (n_features,), float
+        Of noise and sampling together, to first order; NaN where that is not enough.
+    no_errors_because_ : str
+        Why they are NaN; empty where they are not.
+    alpha_ : float
+        Penalty relative to the mean loss.
+    """
+
+    coef_: FloatArray
+    intercept_: float
+    coef_standard_error_: FloatArray
+    intercept_standard_error_: float
+    no_errors_because_: str
+    alpha_: float
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Return the model unchanged: it is already trained.
+
+        Parameters
+        ----------
+        X, y : object
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self, "coef_")
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+    def summary(self, confidence_level: float = 0.95) -> pd.DataFrame:
+        """Tabulate coefficients with their errors.
+
+        Parameters
+        ----------
+        confidence_level : float in (0, 1), default=0.95
+            Share of releases and samples in which an interval holds the coefficient. Of a penalized
+            fit that is the penalized one: how far the penalty shrinks it is not counted.
+
+        Returns
+        -------
+        DataFrame
+            ``coefficient``, ``standard_error``, ``z``, ``low`` and ``high``; ``attrs["reason"]``
+            says why errors are NaN.
+        """
+        reach = float(ndtri(0.5 * (1.0 + check_level(confidence_level))))
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(len(self.coef_))])
+        value, error = self.coef_, self.coef_standard_error_
+        if self.intercept_standard_error_ != 0.0:
+            names = [*names, "intercept"]
+            value = np.append(value, self.intercept_)
+            error = np.append(error, self.intercept_standard_error_)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            columns = {"coefficient": value, "standard_error": error, "z": value / error}
+        columns |= {"low": value - reach * error, "high": value + reach * error}
+        table = pd.DataFrame(columns, index=names)
+        table.attrs["reason"] = self.no_errors_because_
+        return table
+
+
+@dataclass(frozen=True)
+class ReleasedMoments:
+    """Moments of a table that may be published, with their guarantee.
+
+    Parameters
+    ----------
+    moments : dict of str to ndarray
+        Sums over records scaled by ``noise.unit`` and ``noise.target_bound``, with noise.
+    noise : MomentsNoise
+        Public numbers of the noise.
+    differential_privacy : DifferentialPrivacy
+        The guarantee, of the moments and of all that is computed from them.
+    feature_names : ndarray of str or None
+        Column names, where the table had them.
+    """
+
+    moments: dict[str, Any] = field(repr=False)
+    noise: MomentsNoise
+    differential_privacy: DifferentialPrivacy
+    feature_names: Any = None
+
+    def regress(self, alpha: float | Literal["edge"] = "edge") -> MomentsRegression:
+        """Fit ridge regression to the moments, which costs no privacy.
+
+        Parameters
+        ----------
+        alpha : float or "edge", default="edge"
+            Penalty relative to the mean loss; by default half the edge of the spectrum of the
+            noise, which is public. Negative eigenvalues of the noisy moments count as zero. With 0,
+            for least squares, all must be positive.
+
+        Returns
+        -------
+        MomentsRegression
+
+        Raises
+        ------
+        ValueError
+            For a penalty out of range, or none where an eigenvalue is not positive.
+        """
+        noise, n, moments = self.noise, self.noise.n_records, self.moments
+        mean, target = moments.get("x", np.zeros(noise.n_features)) / n, moments.get("y", 0.0) / n
+        edge = np.sqrt(2.0 * noise.n_features / noise.a)
+        gram = moments["xx"] - n * np.outer(mean, mean)
+        cross = moments["xy"] - n * mean * target
+        eigenvalues, vectors = linalg.eigh(gram)
+        if isinstance(alpha, str) and alpha == "edge":
+            penalty = 0.5 * edge
+        else:
+            penalty = n * check_scalar("alpha", alpha, finite=True) / noise.unit**2
+        kept = np.maximum(eigenvalues, 0.0)
+        if not kept.min() + penalty > 0.0:
+            raise ValueError(
+                f"With `alpha={alpha}` there is no fit: the noise made an eigenvalue of the "
+                'moments negative. Pass `alpha="edge"`, or a positive penalty.'
+            )
+        inverse = (vectors / (kept + penalty)) @ vectors.T
+        w = inverse @ cross
+        fit = MomentsRegression()
+        fit.n_features_in_, fit.alpha_ = noise.n_features, float(penalty * noise.unit**2 / n)
+        if self.feature_names is not None:
+            fit.feature_names_in_ = self.feature_names
+        fit.coef_ = w * (noise.target_bound / noise.unit)
+        fit.intercept_ = float((target - mean @ w) * noise.target_bound)
+        fit.no_errors_because_ = ""
+        if eigenvalues[0] < edge:
+            fit.no_errors_because_ = (
+                f"the smallest eigenvalue of the noisy moments, {eigenvalues[0]:.3g}, is below the "
+                f"edge of the spectrum of the noise, {edge:.3g}: errors of first order mean nothing"
+            )
+        squares = moments["yy"] - n * target**2
+        residual = max((squares - 2.0 * w @ cross + w @ gram @ w) / n, 0.0)
+        errors = self._errors(w, inverse, gram, mean, target - mean @ w, residual)
+        errors = np.full_like(errors, np.nan) if fit.no_errors_because_ else errors
+        fit.coef_standard_error_ = errors[:-1] * (noise.target_bound / noise.unit)
+        last = float(errors[-1] * noise.target_bound)
+        fit.intercept_standard_error_ = last if "x" in moments else 0.0
+        return fit
+
+    def _errors(
+        self,
+        w: FloatArray,
+        inverse: FloatArray,
+        gram: FloatArray,
+        mean: FloatArray,
+        intercept: float,
+        residual: float,
+    ) -> FloatArray:
+        """Find standard errors of scaled coefficients and intercept, (d + 1,).
+
+        Each error is linear in the noise on ``x x^T`` and ``x y``, whose covariance is ``inner``
+        in the normal equations, in that on x and y, and in the residuals.
+        """
+        noise, n, d = self.noise, self.noise.n_records, len(w)
+        inner = (w @ w * np.eye(d) + np.outer(w, w)) / (2.0 * noise.a) + np.eye(d) / noise.b
+        if noise.e == 0.0:
+            spread = inverse @ (inner + residual * gram) @ inverse
+            return np.append(np.sqrt(np.maximum(np.diag(spread), 0.0)), 0.0)
+        moved = inverse @ mean
+        parts = np.vstack([inverse, -moved])
+        share = np.append(-moved, 1.0 / n + mean @ moved)  # of what the noise moves the mean by
+        rows = np.outer(share, -w) - intercept * parts
+        spread = parts @ (inner + residual * gram) @ parts.T + rows @ rows.T / noise.e
+        spread += np.outer(share, share) / noise.f
+        spread[-1, -1] += residual / n
+        return np.sqrt(np.maximum(np.diag(spread), 0.0))
+
+
+@dataclass(eq=False, repr=False)
+class PrivateMoments(BaseEstimator):
+    """Sums of a table with noise, from which linear regressions are fitted afterwards.
+
+    Release ``X^T X``, ``X^T y`` and ``y^T y``, with an intercept the sums of X and y too, under
+    differential privacy: replacing one record by any other that keeps the bounds. Every fit of
+    the release is free. It is the mechanism of AdaSSP (Wang, UAI 2018) with one joint sensitivity
+    in place of three shares. See docs/theory/differential_privacy.md.
+
+    Parameters
+    ----------
+    goal : EpsilonDelta or GaussianDP
+        The guarantee.
+    data_norm : float
+        Public upper bound on the Euclidean norm of a row of X.
+    target_bound : float
+        Public upper bound on the size of a target.
+    fit_intercept : bool, default=True
+        Release what an intercept needs as well.
+    expected_norm : float, default=1.0
+        Public guess of the norm of the coefficients times ``data_norm / target_bound``, which
+        splits the noise best. A wrong one costs accuracy alone.
+    clip : bool, default=False
+        Clip longer rows and larger targets to the bounds. By default they are an error, which
+        breaks the promise; whoever may not learn of it clips.
+    public : str or sequence of str, default=("n_samples",)
+        Must hold "n_samples": the number of records is public knowledge.
+    random_state : None, int, RandomState or Generator, default=None
+        None draws noise from the operating system's cryptographic randomness. All else can be
+        replayed, and is for experiments: no guarantee holds.
+
+    Attributes
+    ----------
+    leakage_ : ndarray of shape (n_samples,)
+        Fisher information loss of each record, in 1 / (unit of the columns), from its own numbers;
+        of clipped records a bound. Confidential: a pickle does not hold it.
+    largest_leakage_ : float
+        The largest of any record that keeps the bounds. Public.
+    noise_ : MomentsNoise
+        Public numbers of the noise.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of columns, and their names where X has them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> moments = PrivateMoments(
+    ...     EpsilonDelta(1.0, 1e-6), data_norm=0.25, target_bound=175.0, clip=True
+    ... ).fit(X, y - 175.0)
+    >>> released = moments.release(require_guarantee=True)
+    >>> released.regress().predict(X).shape, released.regress(alpha=0.01).coef_.shape
+    ((442,), (10,))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "goal": [EpsilonDelta, GaussianDP],
+        "data_norm": [Interval(Real, 0, None, closed="neither")],
+        "target_bound": [Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "expected_norm": [Interval(Real, 0, None, closed="neither")],
+        "clip": ["boolean"],
+        "public": [str, "array-like"],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    goal: "EpsilonDelta | GaussianDP"
+    data_norm: float = field(kw_only=True)
+    target_bound: float = field(kw_only=True)
+    fit_intercept: bool = field(default=True, kw_only=True)
+    expected_norm: float = field(default=1.0, kw_only=True)
+    clip: bool = field(default=False, kw_only=True)
+    public: Any = field(default=("n_samples",), kw_only=True)
+    random_state: RandomState = field(default=None, kw_only=True)
+
+    def planned(self, n_samples: int, n_features: int) -> MomentsNoise:
+        """Find the noise of a table of some size, before any record is seen.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Number of records and of columns, which are public.
+
+        Returns
+        -------
+        MomentsNoise
+            With ``mu``, ``largest_loss``, and the ``distance`` of any two records.
+        """
+        return MomentsNoise.calibrated(
+            self.goal,
+            n_features,
+            n_samples,
+            self.data_norm,
+            self.target_bound,
+            intercept=self.fit_intercept,
+            expected_norm=self.expected_norm,
+        )
+
+    @fit_context(prefer_skip_nested_validation=True)
+    @leaves_whole
+    def fit(self, X: Any, y: Any) -> Self:
+        """Draw noise and add it to the sums. Every fit is a release of its own.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records, in memory; dense.
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For invalid data, more than 2,000 columns, a number of records that is not declared
+            public, or records beyond the bounds without ``clip``.
+        """
+        warn_of_written_seed(self.random_state)
+        public = frozenset([self.public] if isinstance(self.public, str) else self.public)
+        if "n_samples" not in public or is_large_source(X):
+            raise ValueError(
+                "`public` must hold 'n_samples' and X must lie in memory: the number of records "
+                f"sets the sums apart; got public={self.public!r}, X a {type(X).__name__}."
+            )
+        with values_withheld(X, y):
+            X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        rows, targets = np.asarray(X), np.asarray(y, dtype=np.float64)
+        if rows.shape[1] > _MOST_COLUMNS:
+            raise ValueError(
+                f"X has {rows.shape[1]} columns; at most {_MOST_COLUMNS} are supported, as their "
+                "square is released. Use PrivateSGDRegressor, or fewer columns."
+            )
+        self._check_bounds(rows, targets)
+        noise = self.planned(*rows.shape)
+        self.leakage_ = noise.losses(*noise.scaled(rows, targets))
+        self.noise_, self.largest_leakage_ = noise, noise.largest_loss
+        promises = Promises(self.data_norm, public, seeded=self.random_state is not None)
+        delta = self.goal.delta if isinstance(self.goal, EpsilonDelta) else DELTA
+        self._guarantee = moments_guarantee(noise, promises, delta=delta)
+        self._moments = noise.release(rows, targets, self.random_state)
+        return self
+
+    def _check_bounds(self, X: FloatArray, y: FloatArray) -> None:
+        """Enforce the promised bounds, unless records are clipped to them."""
+        if self.clip:
+            return
+        with np.errstate(over="ignore"):
+            norms = np.linalg.norm(X / self.data_norm, axis=1)
+            sizes = np.abs(y) / self.target_bound
+        for name, shares in {"data_norm": norms, "target_bound": sizes}.items():
+            beyond = int(np.sum(~(shares <= 1.0 + Promises.norm_rounding)))
+            if beyond:
+                raise ValueError(
+                    f"`{name}` promises at most {getattr(self, name):g}, but {beyond} of {len(y)} "
+                    "records are beyond. Pass `clip=True`, scale the records, or promise a larger "
+                    "bound that does not come from the data."
+                )
+
+    def distance(self, record: tuple[Any, float], other: tuple[Any, float]) -> float:
+        """Distance of the releases with one record or the other, in units of the noise.
+
+        Parameters
+        ----------
+        record, other : tuple of array-like of shape (n_features,) and float
+            A row and its target.
+
+        Returns
+        -------
+        float
+            At most the mu of the guarantee. No attack tells the two apart better than
+            N(0, 1) from N(distance, 1), whatever it knows of the other records.
+        """
+        check_is_fitted(self)
+        return self.noise_.distance(record, other)
+
+    def release(self, *, require_guarantee: bool = False) -> ReleasedMoments:
+        """Return what may be published: the moments with noise, and their guarantee.
+
+        Parameters
+        ----------
+        require_guarantee : bool, default=False
+            Raise unless a guarantee of differential privacy holds.
+
+        Returns
+        -------
+        ReleasedMoments
+
+        Raises
+        ------
+        NoGuaranteeError
+            Where a guarantee is required and none holds.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            Where the noise came from a seed or a generator, which can be copied.
+        """
+        check_is_fitted(self)
+        if require_guarantee and not self._guarantee.holds:
+            raise NoGuaranteeError(
+                "No differential-privacy guarantee holds for this release: "
+                f"{'; '.join(self._guarantee.reasons)}."
+            )
+        warn_of_release(seeded=self.random_state is not None, noise_scale=1.0, step=0.0)
+        names = getattr(self, "feature_names_in_", None)
+        moments = {name: np.copy(value) for name, value in self._moments.items()}
+        return ReleasedMoments(moments, self.noise_, self._guarantee, names)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k != "leakage_"}
