@@ -196,7 +196,7 @@ class PrivateLinearRegression(LinearRegressionMixin, ObjectivePerturbedModel):
         `ObjectivePerturbation` of skleak.mechanisms, to the objective, with the pseudo-Huber loss
         and all that a guarantee needs: an `EpsilonDelta` or `GaussianDP` as ``noise_scale``,
         ``data_norm``, ``target_bound``, ``public``, ``alpha > 0`` and ``fit_intercept=False``. An
-        `EpsilonDelta` is the better choice: mu takes about 1.5 times the noise of a gradient. What
+        `EpsilonDelta` is the better choice: mu takes about half as much noise again. What
         records leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not
         count.
     target_bound : float or None, default=None

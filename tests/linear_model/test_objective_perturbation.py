@@ -478,6 +478,26 @@ def test_all_parts_together_keep_the_goal_of_linear_regression(goal, n_parameter
     assert noise.output_mu < 0.011 * noise.mu
 
 
+def test_the_gradient_of_the_pseudo_huber_loss_is_the_noise_that_is_stated():
+    X, y = _numbers(60, 25)
+    weights, drawn = np.where(np.arange(60) < 5, 2.0, 0.5), []
+    for _ in range(5):
+        model = _robust(public=("n_samples", "sample_weight")).fit(X, y, sample_weight=weights)
+        assert model.gradient_noise_scale_ == pytest.approx(2.0 * 0.2 * 8.73, rel=2e-3)
+        args = X, y, weights, np.zeros(25), model.alpha_ * weights.sum(), 0.2
+        drawn.append(-_pseudo_huber(model.coef_, *args)[1] / model.gradient_noise_scale_)
+    assert stats.kstest(np.ravel(drawn), "norm").pvalue > 1e-4
+
+
+def test_nothing_but_the_coefficients_of_linear_regression_depends_on_the_records():
+    X, y = _numbers()
+    made = [_robust().fit(*each).release() for each in ((X, y), (0.1 * X[::-1], 0.0 * y + 2.0))]
+    contents = [json.loads(release.to_json())["content"] for release in made]
+    for content in contents:
+        content.pop("coef_")
+    assert contents[0] == contents[1]
+
+
 def test_units_of_rows_and_targets_do_not_matter():
     X, y = _numbers()
     one = _robust(random_state=0).fit(X, y)
@@ -507,6 +527,23 @@ def test_what_linear_regression_does_not_go_with_is_refused(changed, said):
         _robust().set_params(**changed).fit(*_numbers())
 
 
+def test_attacks_that_know_noise_on_coefficients_refuse_linear_regression():
+    X, y = _numbers()
+    X[:, 0] = np.arange(len(y)) % 2 / 2.0
+    X[:, 1:] /= 2.0
+    with pytest.raises(ValueError, match="attacks, auditors and other goals"):
+        WhiteBoxAttributeInference(_robust(random_state=0), 0).fit(X, y)
+    plain = PrivateLinearRegression(1.0, fit_intercept=False, random_state=0)
+    with pytest.raises(AttackNotApplicableError, match="noise in the objective"):
+        WhiteBoxAttributeInference(plain, 0).fit(X, y).predict(_robust().fit(X, y).release())
+    with pytest.raises(ValueError, match="`persons` must be None"):
+        _robust().fit(X, y, persons=np.arange(len(y)))
+    ledger = LeakageLedger(":memory:", max_epsilon=3.0, delta=1e-6)
+    model = _robust(ledger=ledger).fit(X, y)
+    stated = model.release().provenance_["differential_privacy"]
+    assert ledger.total("default").mu == pytest.approx(stated["composed_mu"])
+
+
 def test_logistic_regression_takes_the_object_without_a_width():
     X, y = _table()
     given = {"random_state": 0, "mechanism": ObjectivePerturbation()}
@@ -527,6 +564,6 @@ def test_linear_regression_on_diabetes_is_as_good_as_was_found():
     errors = []
     for seed in range(20):
         train, test, known, true = train_test_split(X, y, test_size=0.2, random_state=seed)
-        model = _robust(data_norm=norm, target_bound=1.0).fit(train, known)
+        model = _robust(data_norm=norm, target_bound=1.0, random_state=seed).fit(train, known)
         errors.append(np.mean((model.predict(test) - true) ** 2))
     assert np.mean(errors) <= 0.145
