@@ -370,18 +370,21 @@ def objective_mu(noise: float, ridge: float, *, two_sided: bool = False) -> floa
     end = shift + best * (x + 0.5 * best)
     if end < top:
         # The tail at y < x is exp(y (x - y)) times that at x, or more.
-        y = 0.5 * (x + float(np.sqrt(max(x * x - 4.0 * factor, 0.0))))
+        if 4.0 * factor > x * x:
+            return float("inf")
+        y = 0.5 * (x + float(np.sqrt(x * x - 4.0 * factor)))
         best = max(best, float(np.sqrt(y * y + 2.0 * end) - y))
     edges = np.linspace(start, min(end, top), _CELLS + 1)
     left, right = edges[:-1], edges[1:]
-    result = best
+    result = settled = best
     for _ in range(_ROUNDS):
         delta = np.asarray(objective_delta(noise, ridge, left, two_sided=two_sided))
         delta = np.minimum(delta * (1.0 + 1e-8), 1.0)
         point, bound = np.asarray(mu_from_epsilon_delta(np.stack([left, right]), delta))
         best = max(best, float(point.max()))
-        result = max(best, float(bound.max()))
+        result = max(best, settled, float(bound.max()))
         wide = bound > best * (1.0 + _GAP)
+        settled = max(settled, float(bound[~wide].max(initial=0.0)))
         if not wide.any() or not np.isfinite(result):
             break
         edges = np.linspace(left[wide], right[wide], _PIECES + 1)
