@@ -1,12 +1,14 @@
-"""Privacy of objective perturbation of two-class logistic regression.
+"""Privacy of objective perturbation: two-class logistic regression, and pseudo-Huber regression.
 
 The minimizer of ``sum_i s_i l(x_i w, y_i) + lambda/2 |w|^2 + b w`` with ``b ~ N(0, sigma^2 I)`` and
 every coordinate penalized (Chaudhuri, Monteleoni and Sarwate, JMLR 2011; Kifer, Smith and Thakurta,
 COLT 2012). With rows no longer than R and weights up to s, all depends on two numbers: ``noise``
-``= sigma / (R s)`` and ``ridge = lambda / (R^2 s)``. The bounds hold in any dimension.
+``= sigma / (R s h)``, h the largest slope of the loss, and ``ridge = lambda / (R^2 s)``. The bounds
+hold in any dimension.
 
-``b = -grad`` is a bijection of the minimizer, with the Hessian as its Jacobian. A record whose
-slope is ``t`` in [0, 1] shifts b by t and has the curvature ``t (1 - t)``. With u ~ N(0, 1), the
+``b = -grad`` is a bijection of the minimizer, with the Hessian as its Jacobian. A record of the
+logistic loss whose slope is ``t`` in [0, 1] shifts b by t and has the curvature ``t (1 - t)``. With
+u ~ N(0, 1), the
 privacy loss is at most ``t u/noise + t^2/(2 noise^2)`` if the record is added, where the
 determinant only helps, and ``log(1 + t (1 - t)/ridge)`` more if it is removed. The slope is a
 function of the release, so that the largest loss over t counts for each u. The first is convex in
@@ -18,6 +20,13 @@ Replacing is removing and adding: ``delta(e) <= removal(e1) + exp(e1) addition(e
 e1. That is ``H_{2/noise}``, the profile of Gaussian noise and its best possible value, at
 ``e >= 2/ridge`` and at ``e <= 1/noise^2``: everywhere if ``ridge >= 2 noise^2``. Between the two it
 is minimized over a list of e1. Numbers are rounded towards less privacy.
+
+The slopes of the pseudo-Huber loss have both signs (``two_sided``): over h, t is in [-1, 1], and
+its curvature ``(1 - t^2)^(3/2)`` is at most ``1 - t^2``. For each u the largest loss is that of |u|
+and ``t >= 0``, so that addition has the profile of ``|u|/noise + 1/(2 noise^2)``, at most
+``2 H_{1/noise}``, and removal has it from ``max(1/ridge, 2/ridge - 1/(2 noise^2))`` on. Replacing
+has at most ``2 H_{2/noise}`` at ``e >= max(4/ridge, 2/ridge + 1/noise^2)``; elsewhere the sum is
+minimized over e1, also below zero. At small e that is twice Gaussian noise, whatever the ridge is.
 """
 
 import functools
@@ -26,7 +35,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import erf, erfc, ndtr
 
 from skleak.accounting.gaussian import (
     gaussian_delta,
@@ -43,6 +52,8 @@ _NORMAL = np.linspace(-12.0, 37.0, 1601)
 _SLOPES = np.sin(0.5 * np.pi * np.linspace(0.0, 1.0, 401)) ** 2
 _ROUND_UP = 1.0 + 1e-9
 _LARGEST = 700.0  # exponentials of larger losses overflow
+# Shares of the least loss below zero that is tabulated, with zero as the last.
+_BELOW = np.linspace(1.0, 0.0, 601) ** 2
 # Cells of epsilon in the search for mu, pieces of each that is refined, rounds, relative gap.
 _CELLS, _PIECES, _ROUNDS, _GAP = 256, 16, 4, 1e-6
 _ZOOM, _TOLERANCE, _DOUBLINGS = 65, 1e-6, 40
@@ -50,15 +61,27 @@ _ZOOM, _TOLERANCE, _DOUBLINGS = 65, 1e-6, 40
 _BESIDE = np.linspace(-9.0, 9.0, 181)
 
 
-def _gaussian(mu: float, epsilon: FloatArray) -> FloatArray:
-    """Profile of mu-GDP at any epsilon, also below zero."""
-    delta = np.asarray(gaussian_delta(mu, np.abs(epsilon)))
-    below = np.minimum(epsilon, 0.0)
-    return np.where(epsilon < 0.0, -np.expm1(below) + np.exp(below) * delta, delta)
+def _addition(noise: float, epsilon: FloatArray, two_sided: bool) -> FloatArray:
+    """Bound the profile of an addition at epsilon from zero on."""
+    delta = np.asarray(gaussian_delta(1.0 / noise, epsilon))
+    if not two_sided:
+        return delta
+    # Below the least loss, 1/(2 noise^2), it is 1 - 2 exp(epsilon) Q(1/noise).
+    x, least = np.sqrt(0.5) / noise, 0.5 / noise**2
+    small = (erf(x) - np.expm1(np.minimum(epsilon, min(least, _LARGEST))) * erfc(x)) * _ROUND_UP
+    return np.minimum(np.where(epsilon < least, small, 2.0 * delta), 1.0)
 
 
-def _largest_losses(noise: float, ridge: float) -> FloatArray:
+def _removal_is_addition(noise: float, ridge: float, two_sided: bool) -> float:
+    """Epsilon from which on removal has the profile of addition."""
+    shift = 0.5 / noise**2
+    return max(1.0 / ridge, 2.0 / ridge - shift) if two_sided else 1.0 / ridge - shift
+
+
+def _largest_losses(noise: float, ridge: float, two_sided: bool) -> FloatArray:
     """Bound the loss of a removal at each of ``_NORMAL``, (n_values,).
+
+    With slopes from a to 1 the curvature is at most ``(slope - a) (1 - slope)``.
 
     The logarithm of the determinant is concave in the slope. In each cell of slopes its tangent at
     the end away from 1/2 is above it, and what is added to it is convex: the largest sum is at an
@@ -66,14 +89,17 @@ def _largest_losses(noise: float, ridge: float) -> FloatArray:
     """
     half = _SLOPES[: len(_SLOPES) // 2 + 1]
     left, right = half[:-1], half[1:]
+    slopes, ridge = (2.0 * _SLOPES - 1.0, ridge / 4.0) if two_sided else (_SLOPES, ridge)
     curvature = left * (1.0 - left) / ridge
     tangent = np.log1p(curvature) + (1.0 - 2.0 * left) * (right - left) / ridge / (1.0 + curvature)
     determinant = np.concatenate([[0.0], tangent, tangent[-2::-1], [0.0]])
-    offset = 0.5 * (_SLOPES / noise) ** 2 + determinant
-    return np.asarray(np.max(np.outer(_NORMAL, _SLOPES / noise) + offset, axis=1))
+    offset = 0.5 * (slopes / noise) ** 2 + determinant
+    return np.asarray(np.max(np.outer(_NORMAL, slopes / noise) + offset, axis=1))
 
 
-def _tabulated_removal(noise: float, ridge: float) -> tuple[FloatArray, FloatArray]:
+def _tabulated_removal(
+    noise: float, ridge: float, two_sided: bool
+) -> tuple[FloatArray, FloatArray]:
     """Bound the removal profile at a grid of losses from zero on, both (n_losses,).
 
     It is the integral of ``exp(e - l) P(loss > l)`` over l above e. The normal value at which the
@@ -81,18 +107,21 @@ def _tabulated_removal(noise: float, ridge: float) -> tuple[FloatArray, FloatArr
     convex where it is positive: there the trapezoids are above the integral. Elsewhere the left
     end of a cell is.
     """
-    losses = np.maximum(_largest_losses(noise, ridge), 0.0)
-    tails = ndtr(-_NORMAL)
+    losses = np.maximum(_largest_losses(noise, ridge, two_sided), 0.0)
+    normal, tails = _NORMAL, ndtr(-_NORMAL)
+    if two_sided:  # a function of the absolute value, increasing in it
+        losses, normal, tails = (a[_NORMAL >= 0.0] for a in (losses, normal, 2.0 * tails))
+        tails[0] = 1.0
     step = np.diff(losses)
     passed = -np.expm1(-step)
     # Weight of what the tail drops in a cell, rounded down: its series alternates.
     far = np.maximum(step, 0.01)
     weight = (1.0 - np.exp(-far) * (1.0 + far)) / far * (1.0 - 1e-10)
     weight = np.where(step > 0.01, weight, step * (0.5 - step / 3.0))
-    drop = np.where(_NORMAL[:-1] >= 0.0, tails[:-1] - tails[1:], 0.0)
+    drop = np.where(normal[:-1] >= 0.0, tails[:-1] - tails[1:], 0.0)
     area, kept = tails[:-1] * passed - drop * weight, np.exp(-step)
-    exact = losses >= 1.0 / ridge - 0.5 / noise**2
-    profile = np.where(exact, _gaussian(1.0 / noise, losses), 1.0)
+    exact = losses >= _removal_is_addition(noise, ridge, two_sided)
+    profile = np.where(exact, _addition(noise, losses, two_sided), 1.0)
     profile[-1] = min(profile[-1], tails[-1])
     for i in range(len(area) - 1, -1, -1):
         profile[i] = min(profile[i], kept[i] * profile[i + 1] + area[i])
@@ -119,31 +148,33 @@ def _lower_hull(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 @functools.lru_cache(maxsize=64)
-def _removal(noise: float, ridge: float) -> tuple[FloatArray, FloatArray]:
-    """Losses from zero on, increasing, and a convex bound on the removal profile there.
+def _removal(noise: float, ridge: float, two_sided: bool) -> tuple[FloatArray, FloatArray]:
+    """Losses, increasing, and a convex bound on the removal profile there.
 
-    At zero it is that of addition, the total variation. The profile of a pair of data sets is
-    convex in ``exp(epsilon)``: it is below every chord of a bound.
+    They begin at zero, or below it where that is of use. At zero the bound is that of addition,
+    the total variation. The profile of a pair of data sets is convex in ``exp(epsilon)``: it is
+    below every chord of a bound.
     """
-    losses, profile = _tabulated_removal(noise, ridge)
+    losses, profile = _tabulated_removal(noise, ridge, two_sided)
     first = np.append(np.diff(losses) > 0.0, True) & (losses > 0.0) & (losses < _LARGEST)
-    grid = np.append(0.0, losses[first])
-    bound = np.append(_gaussian(1.0 / noise, np.zeros(1)), profile[first])
+    below = -(0.5 / noise**2 + 6.0 / noise) * _BELOW if two_sided else np.zeros(1)
+    dual = -np.expm1(below) + np.exp(below) * _addition(noise, -below, two_sided)
+    grid, bound = np.append(below, losses[first]), np.append(dual * _ROUND_UP, profile[first])
     gamma, kept = np.unique(np.exp(grid), return_index=True)
     return grid[kept], _lower_hull(gamma, bound[kept])
 
 
-def _chain(noise: float, ridge: float, epsilon: FloatArray) -> FloatArray:
+def _chain(noise: float, ridge: float, epsilon: FloatArray, two_sided: bool) -> FloatArray:
     """Bound delta of a replacement by the best removal and addition of the list, (n,).
 
     The sum is convex in the exponential of the first loss: the search by halving finds its minimum,
     and wherever it ends, the sum is a bound. Beyond ``1/noise^2`` the first loss is not negative.
     """
-    grid, removal = _removal(noise, ridge)
+    grid, removal = _removal(noise, ridge, two_sided)
 
     def total(index: npt.NDArray[np.intp]) -> FloatArray:
         rest = epsilon - grid[index]
-        added = np.where(rest >= 0.0, gaussian_delta(1.0 / noise, np.maximum(rest, 0.0)), 1.0)
+        added = np.where(rest >= 0.0, _addition(noise, np.maximum(rest, 0.0), two_sided), 1.0)
         return removal[index] + np.exp(grid[index]) * added
 
     low, high = np.zeros(epsilon.shape, np.intp), np.full(epsilon.shape, len(grid) - 1)
@@ -154,15 +185,21 @@ def _chain(noise: float, ridge: float, epsilon: FloatArray) -> FloatArray:
     return np.minimum(total(low) * _ROUND_UP, 1.0)
 
 
-def removal_delta(noise: float, ridge: float, epsilon: npt.ArrayLike) -> Any:
-    """Bound delta where one record is removed; adding it is 1/noise-GDP at epsilon from zero on.
+def removal_delta(
+    noise: float, ridge: float, epsilon: npt.ArrayLike, *, two_sided: bool = False
+) -> Any:
+    """Bound delta where one record is removed.
+
+    Adding it is 1/noise-GDP at epsilon from zero on; with ``two_sided``, twice that at most.
 
     Parameters
     ----------
     noise, ridge : float, positive
-        ``sigma / (R s)`` and ``lambda / (R^2 s)``.
+        ``sigma / (R s h)`` and ``lambda / (R^2 s)``.
     epsilon : float or array-like, at least 0
         Bound on the log-likelihood ratio, in nats.
+    two_sided : bool, default=False
+        As for :func:`objective_delta`.
 
     Returns
     -------
@@ -170,35 +207,43 @@ def removal_delta(noise: float, ridge: float, epsilon: npt.ArrayLike) -> Any:
         Upper bound on delta.
     """
     loss = check_real("epsilon", epsilon)
-    grid, removal = _removal(noise, ridge)
+    grid, removal = _removal(noise, ridge, two_sided)
     # A profile falls: the value at the last loss of the grid not above epsilon is a bound.
     bound = removal[np.searchsorted(grid, loss, side="right") - 1]
-    exact = loss >= 1.0 / ridge - 0.5 / noise**2
-    return as_result(np.where(exact, gaussian_delta(1.0 / noise, loss), bound))
+    exact = loss >= _removal_is_addition(noise, ridge, two_sided)
+    return as_result(np.where(exact, _addition(noise, loss, two_sided), bound))
 
 
 def objective_delta(
-    noise: float, ridge: float, epsilon: npt.ArrayLike, *, output_mu: float = 0.0
+    noise: float,
+    ridge: float,
+    epsilon: npt.ArrayLike,
+    *,
+    output_mu: float = 0.0,
+    two_sided: bool = False,
 ) -> Any:
     """Bound delta of objective perturbation where one record is replaced.
 
     Parameters
     ----------
     noise : float, positive
-        ``sigma / (R s)``: standard deviation of the noise in the objective over the largest norm
-        and weight of a record.
+        ``sigma / (R s h)``: standard deviation of the noise in the objective over the largest
+        norm and weight of a record, and the largest slope of the loss.
     ridge : float, positive
         ``lambda / (R^2 s)``: penalty of the summed objective, in the same units.
     epsilon : float or array-like, at least 0
         Bound on the log-likelihood ratio, in nats.
     output_mu : float, default=0.0
         The mu of Gaussian noise on the parameters, with which the two are composed.
+    two_sided : bool, default=False
+        The slope of a record has both signs and its curvature is at most 1, as that of the
+        pseudo-Huber loss; else the loss is the logistic one.
 
     Returns
     -------
     float or ndarray
-        Upper bound on delta; without noise on the parameters that of ``2/noise``-GDP wherever this
-        is proved.
+        Upper bound on delta; without noise on the parameters that of ``2/noise``-GDP, or twice
+        that, wherever this is proved.
 
     Examples
     --------
@@ -211,24 +256,36 @@ def objective_delta(
     ridge = check_scalar("ridge", ridge, low_open=True)
     loss = check_real("epsilon", epsilon)
     if output_mu == 0.0:
-        return as_result(_replacement(noise, ridge, loss))
+        return as_result(_replacement(noise, ridge, loss, two_sided))
     # The mean over the loss of the other release of delta at what is left of epsilon.
     rest = loss[..., None] - output_mu * (_BESIDE[1:] + 0.5 * output_mu)
-    found = _replacement(noise, ridge, rest) @ np.diff(ndtr(_BESIDE))
+    found = _replacement(noise, ridge, rest, two_sided) @ np.diff(ndtr(_BESIDE))
     return as_result(np.minimum((found + 2.0 * ndtr(_BESIDE[0])) * _ROUND_UP, 1.0))
 
 
-def _replacement(noise: float, ridge: float, epsilon: FloatArray) -> FloatArray:
+def _replacement(noise: float, ridge: float, epsilon: FloatArray, two_sided: bool) -> FloatArray:
     """Bound delta of a replacement at any epsilon, also below zero."""
-    loss, below = np.abs(epsilon), np.minimum(epsilon, 0.0)
+    loss, below, mu = np.abs(epsilon), np.minimum(epsilon, 0.0), 2.0 / noise
+    result = np.array(gaussian_delta(mu, loss), dtype=np.float64)
     exact = (loss >= 2.0 / ridge) | (loss <= 1.0 / noise**2)
-    result = np.array(gaussian_delta(2.0 / noise, loss), dtype=np.float64)
-    if not exact.all():
-        result[~exact] = _chain(noise, ridge, loss[~exact])
+    if two_sided:
+        exact = loss >= max(4.0 / ridge, 2.0 / ridge + 0.25 * mu**2)
+        # At small epsilon other sums are less.
+        chain = _chain(noise, ridge, loss, two_sided)
+        result = np.where(exact, np.minimum(2.0 * result, chain), chain)
+    elif not exact.all():
+        result[~exact] = _chain(noise, ridge, loss[~exact], two_sided)
     return np.where(epsilon < 0.0, -np.expm1(below) + np.exp(below) * result, result)
 
 
-def objective_epsilon(noise: float, ridge: float, delta: float, *, output_mu: float = 0.0) -> float:
+def objective_epsilon(
+    noise: float,
+    ridge: float,
+    delta: float,
+    *,
+    output_mu: float = 0.0,
+    two_sided: bool = False,
+) -> float:
     """Bound epsilon of objective perturbation at a delta, where one record is replaced.
 
     Parameters
@@ -237,6 +294,8 @@ def objective_epsilon(noise: float, ridge: float, delta: float, *, output_mu: fl
         As for :func:`objective_delta`.
     delta : float in (0, 1)
         Probability that the bound may fail.
+    two_sided : bool, default=False
+        As for :func:`objective_delta`.
 
     Returns
     -------
@@ -249,12 +308,13 @@ def objective_epsilon(noise: float, ridge: float, delta: float, *, output_mu: fl
     0.999
     """
     delta = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
+    given: dict[str, Any] = {"output_mu": output_mu, "two_sided": two_sided}
     least = float(gaussian_epsilon(float(np.hypot(2.0 / noise, output_mu)), delta))
     low, high = least, 2.0 * least
-    if objective_delta(noise, ridge, low, output_mu=output_mu) <= delta:
+    if objective_delta(noise, ridge, low, **given) <= delta:
         return low
     for _ in range(_DOUBLINGS):
-        if objective_delta(noise, ridge, high, output_mu=output_mu) <= delta:
+        if objective_delta(noise, ridge, high, **given) <= delta:
             break
         low, high = high, 2.0 * high + 1e-3
     else:
@@ -262,33 +322,36 @@ def objective_epsilon(noise: float, ridge: float, delta: float, *, output_mu: fl
     while high - low > 1e-3 * _TOLERANCE * high:
         epsilon = np.linspace(low, high, _ZOOM)
         # The last is known to meet it.
-        known = objective_delta(noise, ridge, epsilon[1:-1], output_mu=output_mu)
+        known = objective_delta(noise, ridge, epsilon[1:-1], **given)
         meets = int(np.argmax(np.append(known, 0.0) <= delta))
         low, high = float(epsilon[meets]), float(epsilon[meets + 1])
     return high
 
 
 @functools.lru_cache(maxsize=64)
-def objective_mu(noise: float, ridge: float) -> float:
+def objective_mu(noise: float, ridge: float, *, two_sided: bool = False) -> float:
     """Bound the mu of Gaussian differential privacy of objective perturbation.
 
     Parameters
     ----------
     noise, ridge : float, positive
         As for :func:`objective_delta`.
+    two_sided : bool, default=False
+        As for :func:`objective_delta`. It is about twice ``2/noise`` then, of a small epsilon.
 
     Returns
     -------
     float
         mu from above, where one record is replaced; ``2/noise`` exactly if
-        ``ridge >= 2 noise^2``.
+        ``ridge >= 2 noise^2``, without ``two_sided``.
 
     Notes
     -----
     The largest mu whose delta is that of the release at some epsilon. In a cell of epsilon, the
     delta of its left end at its right end is a bound; cells that may hold the largest are refined.
-    Far out, where delta underflows, the loss is below that of ``2/noise``-GDP shifted by the
-    largest log-determinant, which a normal loss that exceeds it once exceeds ever after.
+    Far out, where delta underflows, it is below that of ``2/noise``-GDP shifted by the largest
+    log-determinant, times the exponential of that and twice that with ``two_sided``: a normal loss
+    whose tail exceeds such a tail once exceeds it ever after.
 
     Examples
     --------
@@ -298,22 +361,30 @@ def objective_mu(noise: float, ridge: float) -> float:
     0.26
     """
     best = 2.0 / check_scalar("noise", noise, low_open=True)
-    if check_scalar("ridge", ridge, low_open=True) >= 2.0 * noise**2:
+    if check_scalar("ridge", ridge, low_open=True) >= 2.0 * noise**2 and not two_sided:
         return best
-    shift = float(np.log1p(0.25 / ridge))
-    end = shift + best * (35.0 + 0.5 * best)
-    if end < 2.0 / ridge:
-        x = (end - shift) / best - 0.5 * best
-        best = max(best, float(np.sqrt(x * x + 2.0 * end) - x))
-    edges = np.linspace(1.0 / noise**2, min(end, 2.0 / ridge), _CELLS + 1)
+    shift = float(np.log1p((1.0 if two_sided else 0.25) / ridge))
+    start, top = (0.0, np.inf) if two_sided else (1.0 / noise**2, 2.0 / ridge)
+    factor = shift + (np.log(2.0) if two_sided else 0.0)
+    x = 35.0  # standard deviations at the end
+    end = shift + best * (x + 0.5 * best)
+    if end < top:
+        # The tail at y < x is exp(y (x - y)) times that at x, or more.
+        if 4.0 * factor > x * x:
+            return float("inf")
+        y = 0.5 * (x + float(np.sqrt(x * x - 4.0 * factor)))
+        best = max(best, float(np.sqrt(y * y + 2.0 * end) - y))
+    edges = np.linspace(start, min(end, top), _CELLS + 1)
     left, right = edges[:-1], edges[1:]
-    result = best
+    result = settled = best
     for _ in range(_ROUNDS):
-        delta = np.minimum(np.asarray(objective_delta(noise, ridge, left)) * (1.0 + 1e-8), 1.0)
+        delta = np.asarray(objective_delta(noise, ridge, left, two_sided=two_sided))
+        delta = np.minimum(delta * (1.0 + 1e-8), 1.0)
         point, bound = np.asarray(mu_from_epsilon_delta(np.stack([left, right]), delta))
         best = max(best, float(point.max()))
-        result = max(best, float(bound.max()))
+        result = max(best, settled, float(bound.max()))
         wide = bound > best * (1.0 + _GAP)
+        settled = max(settled, float(bound[~wide].max(initial=0.0)))
         if not wide.any() or not np.isfinite(result):
             break
         edges = np.linspace(left[wide], right[wide], _PIECES + 1)
@@ -329,6 +400,7 @@ def objective_noise_scale(
     epsilon: float | None = None,
     delta: Any = None,
     output_share: float = 0.0,
+    two_sided: bool = False,
 ) -> float:
     """Smallest noise of objective perturbation that meets a target at a given ridge.
 
@@ -342,11 +414,13 @@ def objective_noise_scale(
         Target (epsilon, delta). Give these two or mu.
     output_share : float, default=0.0
         The mu of noise on the parameters, composed with it, over ``2 / noise``.
+    two_sided : bool, default=False
+        As for :func:`objective_delta`.
 
     Returns
     -------
     float
-        ``sigma / (R s)``, on the side of more noise; infinite if the ridge is so small
+        ``sigma / (R s h)``, on the side of more noise; infinite if the ridge is so small
         that no noise is enough.
 
     Examples
@@ -364,9 +438,10 @@ def objective_noise_scale(
     def excess(noise: float) -> float:
         beside = 2.0 * output_share / noise
         if mu is not None:
-            total = np.hypot(objective_mu(noise, ridge), beside)
+            total = np.hypot(objective_mu(noise, ridge, two_sided=two_sided), beside)
             return float(np.log(min(total, _LARGEST) / mu))
-        reached = objective_delta(noise, ridge, epsilon or 0.0, output_mu=beside)
+        given: dict[str, Any] = {"output_mu": beside, "two_sided": two_sided}
+        reached = objective_delta(noise, ridge, epsilon or 0.0, **given)
         return float(np.log(reached) - np.log(delta))
 
     low, high = least, least
@@ -383,7 +458,9 @@ def objective_noise_scale(
     return high
 
 
-def objective_ridge(*, mu: float | None = None, epsilon: float | None = None) -> float:
+def objective_ridge(
+    *, mu: float | None = None, epsilon: float | None = None, two_sided: bool = False
+) -> float:
     """Smallest ridge at which a target costs the noise of the Gaussian mechanism, a public rule.
 
     Parameters
@@ -392,11 +469,15 @@ def objective_ridge(*, mu: float | None = None, epsilon: float | None = None) ->
         Target in mu-GDP.
     epsilon : float, positive, optional
         Epsilon of a target (epsilon, delta). Give one of the two.
+    two_sided : bool, default=False
+        As for :func:`objective_delta`. The noise is that of half of delta then, and for mu that of
+        any larger ridge but for a few thousandths up to ``mu=2``.
 
     Returns
     -------
     float
-        ``lambda / (R^2 s)``: ``2 / epsilon``, or ``8 / mu^2``; rounded up.
+        ``lambda / (R^2 s)``: ``2 / epsilon``, with ``two_sided`` ``4 / epsilon``, or ``8 / mu^2``;
+        rounded up.
 
     Examples
     --------
@@ -406,5 +487,6 @@ def objective_ridge(*, mu: float | None = None, epsilon: float | None = None) ->
     if (mu is None) == (epsilon is None):
         raise ValueError(f"The target must be `mu` or `epsilon`; got mu={mu}, epsilon={epsilon}.")
     if epsilon is not None:
-        return 2.0 / check_scalar("epsilon", epsilon, low_open=True) * _ROUND_UP
+        curvature = 2.0 if two_sided else 1.0
+        return 2.0 * curvature / check_scalar("epsilon", epsilon, low_open=True) * _ROUND_UP
     return 8.0 / check_scalar("mu", mu, low_open=True) ** 2 * _ROUND_UP

@@ -32,7 +32,7 @@ from skleak.report.document import sentences
 from skleak.report.reports import check_enough
 from skleak.utils._typing import Array
 
-_MODELS = {
+_MODELS: dict[str, Any] = {
     "linear": PrivateLinearRegression,
     "logistic": PrivateLogisticRegression,
     "poisson": PrivatePoissonRegressor,

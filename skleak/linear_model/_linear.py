@@ -19,8 +19,8 @@ from skleak._released import (
 )
 from skleak.linear_model._base import PrivateLinearModel
 from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
-from skleak.mechanisms import EpsilonDelta, GaussianDP
-from skleak.mechanisms.objective import ObjectiveNoise
+from skleak.mechanisms import EpsilonDelta, GaussianDP, ObjectivePerturbation
+from skleak.mechanisms.objective import WIDTHS, ObjectiveNoise
 from skleak.report.guarantee import objective_perturbation_guarantee
 from skleak.solvers import Objective
 from skleak.utils._blocks import is_large_source
@@ -30,7 +30,133 @@ from skleak.utils._sklearn_compat import Interval, StrOptions, Task
 from skleak.utils._typing import Array, FloatArray
 
 
-class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
+class ObjectivePerturbedModel(PrivateLinearModel):
+    """A linear model that may have its noise in the objective."""
+
+    mechanism: "Literal['output', 'objective'] | ObjectivePerturbation | None"
+
+    @property
+    def _perturbs_objective(self) -> bool:
+        given = self.mechanism
+        return isinstance(given, ObjectivePerturbation) or given == "objective"
+
+    def _mechanism_obstacles(self) -> dict[str, bool]:
+        """Return what a loss needs for noise in the objective, and whether it is missing."""
+        return {}
+
+    @property
+    def _penalty(self) -> float:
+        # Before a penalty is chosen nothing hangs on it.
+        given = 1.0 if isinstance(self.alpha, str) else float(self.alpha)
+        return float(self.__dict__.get("alpha_", given))
+
+    def _check_mechanism(self, X: Any, persons: Any) -> None:
+        if not self._perturbs_objective:
+            if isinstance(self.alpha, str):
+                raise ValueError(
+                    '`alpha="auto"` chooses the penalty of noise in the objective; got '
+                    f"mechanism={self.mechanism!r}. Pass a number as `alpha`."
+                )
+            return
+        public = self._promises().public
+        wrong = {
+            "`noise_scale` must be an `EpsilonDelta` or `GaussianDP` of skleak.mechanisms: a number"
+            " is a scale of noise on the coefficients alone, which attacks, auditors and other "
+            "goals know how to set; got "
+            # A subclass may resolve itself in another way, which is not asked here.
+            f"{self.noise_scale!r}": type(self.noise_scale) not in (EpsilonDelta, GaussianDP),
+            "`fit_intercept` must be False, as every coefficient has to be penalized: append a "
+            "constant column to X for an intercept, and count its square in `data_norm`": (
+                self.fit_intercept
+            ),
+            "`data_norm` must be promised, a public bound on the norm of a row": (
+                self.data_norm is None
+            ),
+            **self._mechanism_obstacles(),
+            "`public` must hold 'n_samples'": "n_samples" not in public,
+            "`public` must hold 'sample_weight' where there are weights": (
+                self._weighted and "sample_weight" not in public
+            ),
+            "`alpha` must be positive, or 'auto'": self.alpha == 0.0,
+            "`reweighting` must be None: weights of it are functions of the records": (
+                self.reweighting is not None
+            ),
+            "`noise_covariance` must be 'isotropic'": not (
+                isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
+            ),
+            "`persons` must be None: the guarantee is about one row": persons is not None,
+            "X must lie in memory": is_large_source(X),
+        }
+        reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
+        if reasons:
+            given = '"objective"' if self.mechanism == "objective" else repr(self.mechanism)
+            raise ValueError(
+                f"`mechanism={given}` does not go with these parameters: {'; '.join(reasons)}. "
+                'Change them, or pass `mechanism="output"`.'
+            )
+
+    @property
+    def _robust(self) -> tuple[float, float] | tuple[()]:
+        """Width of a pseudo-Huber loss and bound on its target; empty for another loss."""
+        return ()
+
+    def _release_perturbed(self, objective: Objective, task: Task) -> None:
+        """Fit with noise in the objective. Nothing confidential is kept."""
+        goal, promises = self.noise_scale, self._promises()
+        assert isinstance(goal, EpsilonDelta | GaussianDP)
+        assert promises.data_norm is not None
+        total, weight = objective.total, objective.weight_range[1]
+        with task.part("calibration"):
+            noise = ObjectiveNoise.calibrated(
+                goal,
+                None if isinstance(self.alpha, str) else float(self.alpha) * total,
+                objective.n_parameters,
+                objective.n_records,
+                total,
+                weight,
+                promises.data_norm * (1.0 + promises.norm_rounding),
+                *self._robust,
+            )
+            delta = {"delta": goal.delta} if isinstance(goal, EpsilonDelta) else {}
+            guarantee = objective_perturbation_guarantee(noise, promises, **delta)
+        for name in ("_state", "n_iter_"):  # of a fit before, by another mechanism
+            self.__dict__.pop(name, None)
+        self.alpha_ = noise.strength / total
+        self.gradient_noise_scale_, self.noise_scale_ = (
+            noise.gradient_noise_scale,
+            noise.noise_scale,
+        )
+        self.loss_ = self._loss.name
+        if noise.width is not None:
+            self.loss_ = f"pseudo-Huber of width {noise.width:.6g}"
+        self._terms, self._goal, self._guarantee = promises, None, guarantee
+        self._made_as = {**self._provenance(), "sample_weight": self._weighted}
+        if self.ledger is not None:
+            self._opened_ledger().record(
+                self.ledger_dataset,
+                None,  # its Fisher information is not known
+                mu=guarantee.composed_mu if guarantee.holds else None,
+                description={**self._provenance(), "noise_scale": noise.noise_scale},
+                aligned=False,
+            )
+        with task.part("solve"):
+            records = objective.X, objective.y, objective.sample_weight
+            drawn, _ = noise.release(*records, self.random_state)
+        self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
+        self.coef_, self.intercept_ = self._shaped(drawn.parameters, len(drawn.parameters))
+        self.coef_noise_scale_ = self.intercept_noise_scale_ = None
+
+    def _provenance(self) -> dict[str, Any]:
+        made = super()._provenance()
+        if not self._perturbs_objective:
+            return made
+        del made["tol"]
+        scale = {"gradient_noise_scale": self.gradient_noise_scale_, "loss": self.loss_}
+        return {**made, "mechanism": "objective", "goal": repr(self.noise_scale), **scale}
+
+
+@dataclass(eq=False, repr=False)
+class PrivateLinearRegression(LinearRegressionMixin, ObjectivePerturbedModel):
     """Linear regression with output perturbation that measures its leakage.
 
     Minimize
@@ -39,8 +165,12 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
 
     with sample weights s_i of sum N and factors omega_i of a reweighting; measure by Fisher
     information what every record leaks ([FIL21]); and add Gaussian noise to all parameters. The
-    squared loss has no bounded derivative, and so no differential-privacy guarantee.
-    Only ``release()`` may be published. See the user guide, docs/theory/leakage.md.
+    squared loss has no bounded derivative, and so no differential-privacy guarantee. With
+    ``mechanism=ObjectivePerturbation(huber=0.1)`` the pseudo-Huber loss is minimized in its place,
+    with noise in the objective: that has one, and no measures of leakage. It estimates no
+    conditional mean: of a skewed target its predictions are biased, towards the median.
+    Only ``release()`` may be published. See the user guide, docs/theory/leakage.md and
+    differential_privacy.md.
 
     Parameters
     ----------
@@ -54,10 +184,26 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
         (the least mean squared loss of persons, by their whole weights, at a given rise of the
         objective; with equal weights and a private target that is "minimax"), whose leakage by the
         covariance is counted. Only "isotropic" goes with a reweighting.
-    alpha : float, default=1e-2
-        Penalty relative to the *mean* loss: scikit-learn's ``Ridge(alpha=N * alpha)``.
+    alpha : float or "auto", default=1e-2
+        Penalty relative to the *mean* loss: scikit-learn's ``Ridge(alpha=N * alpha)``. With noise
+        in the objective "auto" takes it from public numbers: ``N alpha`` of ``4 R^2 / epsilon``, at
+        which an `EpsilonDelta` costs the noise of half its delta; or ``8 R^2 / mu^2``; times the
+        largest weight.
     fit_intercept : bool, default=True
         Fit an intercept, which is not penalized.
+    mechanism : "output", ObjectivePerturbation or None, default=None
+        Where the noise is added: to the minimizer, also by default; or, by an
+        `ObjectivePerturbation` of skleak.mechanisms, to the objective, with the pseudo-Huber loss
+        and all that a guarantee needs: an `EpsilonDelta` or `GaussianDP` as ``noise_scale``,
+        ``data_norm``, ``target_bound``, ``public``, ``alpha > 0`` and ``fit_intercept=False``. An
+        `EpsilonDelta` is the better choice: mu takes about half as much noise again. What
+        records leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not
+        count.
+    target_bound : float or None, default=None
+        With noise in the objective: public upper bound on the absolute target, the unit of
+        ``huber``; a larger target is an error. The noise does not grow with it but by ``huber``:
+        the slope of the loss is bounded for any target, and the bound serves the precision of the
+        solver. Center targets by a public number.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
@@ -103,6 +249,10 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
         Newton steps; number of columns, and their names where X has them.
     n_passes_ : int
         Passes over records that lie outside memory, of all that ``fit`` did.
+    gradient_noise_scale_, alpha_, loss_ : float, float, str
+        With noise in the objective: its standard deviation, in units of the gradient of the summed
+        loss; the penalty; what was minimized. ``noise_scale_`` is then that of the noise on the
+        minimizer alone, and ``coef_noise_scale_`` None.
 
     Examples
     --------
@@ -116,12 +266,59 @@ class PrivateLinearRegression(LinearRegressionMixin, PrivateLinearModel):
     _loss: ClassVar[PointwiseLoss] = SquaredLoss()
     _released: ClassVar[type[ReleasedModel]] = ReleasedLinearRegression
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PrivateLinearModel._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "mechanism": [StrOptions({"output", "objective"}), ObjectivePerturbation, None],
+        "target_bound": [Interval(Real, 0, None, closed="neither"), None],
+    }
+
+    mechanism: Literal["output", "objective"] | ObjectivePerturbation | None = field(
+        default=None, kw_only=True
+    )
+    target_bound: float | None = field(default=None, kw_only=True)
+
+    def _mechanism_obstacles(self) -> dict[str, bool]:
+        least, most = WIDTHS
+        width: Any = getattr(self.mechanism, "huber", None)
+        is_number = isinstance(width, Real) and not isinstance(width, bool)
+        by_name = self.mechanism == "objective"
+        return {
+            "`mechanism` must be asked for as `ObjectivePerturbation(huber=0.1)` of "
+            "skleak.mechanisms: what is minimized is the pseudo-Huber loss in place of the squared "
+            "one, which estimates no conditional mean": by_name,
+            f"`huber` must be a number from {least} to {most}, the width of the loss as a share of "
+            f"`target_bound`; got {width!r}": (
+                not by_name and not (is_number and least <= float(width) <= most)
+            ),
+            "`target_bound` must be promised, a public bound on the absolute target": (
+                self.target_bound is None
+            ),
+        }
+
+    @property
+    def _robust(self) -> tuple[float, float]:
+        bound = float(self.target_bound or 0.0)
+        return float(getattr(self.mechanism, "huber", 0.0)) * bound, bound
+
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
-        return np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept
+        y = np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept
+        if self._perturbs_objective and not fitted:
+            assert self.target_bound is not None
+            beyond = np.flatnonzero(np.abs(y) > self.target_bound)
+            if len(beyond):
+                raise ValueError(
+                    f"`target_bound` promises targets of at most {self.target_bound:g} in size, "
+                    f"but {len(beyond)} of {len(y)} are larger, the first of them in "
+                    f"{row_label(records, int(beyond[0]))}. Clip or center the targets before "
+                    "`fit` by public numbers, or promise a larger `target_bound` that does not "
+                    "come from the data."
+                )
+        return y
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
+class PrivateLogisticRegression(ClassificationMixin, ObjectivePerturbedModel):
     """Logistic regression with output perturbation that measures its leakage.
 
     Minimize ``-sum_i s_i omega_i log p_i / N + alpha / 2 ||w||^2`` with p_i the probability of the
@@ -154,7 +351,7 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
     classes : array-like of shape (n_classes,) or None, default=None
         Class labels as public knowledge; None reads them off the labels. A class without records
         needs ``alpha > 0`` and ``fit_intercept=False``.
-    mechanism : {"output", "objective"} or None, default=None
+    mechanism : {"output", "objective"}, ObjectivePerturbation or None, default=None
         Where the noise is added: to the minimizer, also by default; or to the objective, for two
         classes with all that a guarantee needs and an `EpsilonDelta` or `GaussianDP` as
         ``noise_scale`` (a number would be another unit). What records leak is not measured then,
@@ -207,10 +404,10 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         Passes over records that lie outside memory, of all that ``fit`` did.
     classes_ : ndarray of shape (n_classes,)
         Class labels, ascending.
-    gradient_noise_scale_, alpha_ : float
+    gradient_noise_scale_, alpha_, loss_ : float, float, str
         Under ``mechanism="objective"``: standard deviation of the noise in the objective, in units
-        of the gradient of the summed loss; the penalty. ``noise_scale_`` is then that of the noise
-        on the minimizer alone, and ``coef_noise_scale_`` None.
+        of the gradient of the summed loss; the penalty; what was minimized. ``noise_scale_`` is
+        then that of the noise on the minimizer alone, and ``coef_noise_scale_`` None.
 
     Examples
     --------
@@ -228,109 +425,23 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
         **PrivateLinearModel._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "classes": ["array-like", None],
-        "mechanism": [StrOptions({"output", "objective"}), None],
+        "mechanism": [StrOptions({"output", "objective"}), ObjectivePerturbation, None],
     }
 
     classes: npt.ArrayLike | None = field(default=None, kw_only=True)
-    mechanism: Literal["output", "objective"] | None = field(default=None, kw_only=True)
+    mechanism: Literal["output", "objective"] | ObjectivePerturbation | None = field(
+        default=None, kw_only=True
+    )
 
-    @property
-    def _perturbs_objective(self) -> bool:
-        return self.mechanism == "objective"
-
-    @property
-    def _penalty(self) -> float:
-        # Before a penalty is chosen nothing hangs on it.
-        given = 1.0 if isinstance(self.alpha, str) else float(self.alpha)
-        return float(self.__dict__.get("alpha_", given))
-
-    def _check_mechanism(self, X: Any, persons: Any) -> None:
-        if not self._perturbs_objective:
-            if isinstance(self.alpha, str):
-                raise ValueError(
-                    '`alpha="auto"` chooses the penalty of `mechanism="objective"`; got '
-                    f"mechanism={self.mechanism!r}. Pass a number as `alpha`."
-                )
-            return
-        public = self._promises().public
-        wrong = {
-            "`noise_scale` must be an `EpsilonDelta` or `GaussianDP` of skleak.mechanisms: a number"
-            " is a scale of noise on the coefficients alone, which attacks, auditors and other "
-            "goals know how to set; got "
-            # A subclass may resolve itself in another way, which is not asked here.
-            f"{self.noise_scale!r}": type(self.noise_scale) not in (EpsilonDelta, GaussianDP),
-            "`fit_intercept` must be False, as every coefficient has to be penalized: append a "
-            "constant column to X for an intercept, and count its square in `data_norm`": (
-                self.fit_intercept
-            ),
-            "`data_norm` must be promised, a public bound on the norm of a row": (
-                self.data_norm is None
+    def _mechanism_obstacles(self) -> dict[str, bool]:
+        return {
+            "`mechanism` must have no `huber`, which is the width of a loss of numbers": (
+                getattr(self.mechanism, "huber", None) is not None
             ),
             "`classes` must be the two classes, as public knowledge": (
                 self.classes is None or len(np.unique(np.ravel(np.asarray(self.classes)))) != 2
             ),
-            "`public` must hold 'n_samples'": "n_samples" not in public,
-            "`public` must hold 'sample_weight' where there are weights": (
-                self._weighted and "sample_weight" not in public
-            ),
-            "`alpha` must be positive, or 'auto'": self.alpha == 0.0,
-            "`reweighting` must be None: weights of it are functions of the records": (
-                self.reweighting is not None
-            ),
-            "`noise_covariance` must be 'isotropic'": not (
-                isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
-            ),
-            "`persons` must be None: the guarantee is about one row": persons is not None,
-            "X must lie in memory": is_large_source(X),
         }
-        reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
-        if reasons:
-            raise ValueError(
-                f'`mechanism="objective"` does not go with these parameters: {"; ".join(reasons)}. '
-                'Change them, or pass `mechanism="output"`.'
-            )
-
-    def _release_perturbed(self, objective: Objective, task: Task) -> None:
-        """Fit with noise in the objective. Nothing confidential is kept."""
-        goal, promises = self.noise_scale, self._promises()
-        assert isinstance(goal, EpsilonDelta | GaussianDP)
-        assert promises.data_norm is not None
-        total, weight = objective.total, objective.weight_range[1]
-        with task.part("calibration"):
-            noise = ObjectiveNoise.calibrated(
-                goal,
-                None if isinstance(self.alpha, str) else float(self.alpha) * total,
-                objective.n_parameters,
-                objective.n_records,
-                total,
-                weight,
-                promises.data_norm * (1.0 + promises.norm_rounding),
-            )
-            delta = {"delta": goal.delta} if isinstance(goal, EpsilonDelta) else {}
-            guarantee = objective_perturbation_guarantee(noise, promises, **delta)
-        for name in ("_state", "n_iter_"):  # of a fit before, by another mechanism
-            self.__dict__.pop(name, None)
-        self.alpha_ = noise.strength / total
-        self.gradient_noise_scale_, self.noise_scale_ = (
-            noise.gradient_noise_scale,
-            noise.noise_scale,
-        )
-        self._terms, self._goal, self._guarantee = promises, None, guarantee
-        self._made_as = {**self._provenance(), "sample_weight": self._weighted}
-        if self.ledger is not None:
-            self._opened_ledger().record(
-                self.ledger_dataset,
-                None,  # its Fisher information is not known
-                mu=guarantee.composed_mu if guarantee.holds else None,
-                description={**self._provenance(), "noise_scale": noise.noise_scale},
-                aligned=False,
-            )
-        with task.part("solve"):
-            records = objective.X, objective.y, objective.sample_weight
-            drawn, _ = noise.release(*records, self.random_state)
-        self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
-        self.coef_, self.intercept_ = self._shaped(drawn.parameters, len(drawn.parameters))
-        self.coef_noise_scale_ = self.intercept_noise_scale_ = None
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         if not fitted:
@@ -347,10 +458,6 @@ class PrivateLogisticRegression(ClassificationMixin, PrivateLinearModel):
 
     def _provenance(self) -> dict[str, Any]:
         made = super()._provenance()
-        if self._perturbs_objective:
-            del made["tol"]
-            scale = {"gradient_noise_scale": self.gradient_noise_scale_}
-            return {**made, "mechanism": "objective", "goal": repr(self.noise_scale), **scale}
         return made if len(self.classes_) == 2 else made | {"loss": SoftmaxLoss.name}
 
     def _target_masses(self, y: FloatArray, sample_weight: FloatArray) -> FloatArray:

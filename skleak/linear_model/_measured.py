@@ -487,12 +487,15 @@ class MeasuredModel(LinearModelParameters):
     def _confidential_state(self) -> FitState:
         check_is_fitted(self)
         if hasattr(self, "gradient_noise_scale_"):
+            labels = (
+                "; and labels given all else are told apart as two Gaussians that lie the norm of "
+                "the row, times its weight, over `gradient_noise_scale_` apart"
+            )
             raise AttackNotApplicableError(
                 "What records leak through noise in the objective is not measured, and attacks on "
                 "it are not known: the formulas of noise on the parameters do not hold for it. "
-                "`release().provenance_['differential_privacy']` bounds every attack; and labels "
-                "given all else are told apart as two Gaussians that lie the norm of the row, "
-                "times its weight, over `gradient_noise_scale_` apart. Fit with "
+                "`release().provenance_['differential_privacy']` bounds every attack"
+                f"{labels if hasattr(self, 'classes_') else ''}. Fit with "
                 '`mechanism="output"` to measure.'
             )
         if not hasattr(self, "_state"):

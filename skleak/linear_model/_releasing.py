@@ -276,6 +276,7 @@ OF_ONE_FIT = (
     "alpha_",
     "conditional_fisher_information_loss_",
     "gradient_noise_scale_",
+    "loss_",
     "n_passes_",
     "_guarantee",
     "_losses_told",

@@ -3,6 +3,7 @@
 from skleak.mechanisms.calibration import MaxAdvantage, NoiseKind, calibrate
 from skleak.mechanisms.goals import EpsilonDelta, GaussianDP, MaxLeakage, NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.grids import Reweighting, release_on_grid
+from skleak.mechanisms.objective import ObjectivePerturbation
 from skleak.utils import announce as _announce
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "MaxLeakage",
     "NoiseGoal",
     "NoiseKind",
+    "ObjectivePerturbation",
     "PublicNoiseGoal",
     "Reweighting",
     "calibrate",

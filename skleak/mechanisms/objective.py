@@ -1,6 +1,7 @@
-"""Logistic regression of two classes with noise in its objective, and what of it is public.
+"""Regression with noise in its objective, and what of it is public.
 
-The minimizer of ``sum_i s_i l_i(w) + lambda/2 |w|^2 + b w`` is released. Its guarantee
+The loss is the logistic one of two classes, or the pseudo-Huber loss of a number. The minimizer of
+``sum_i s_i l_i(w) + lambda/2 |w|^2 + b w`` is released. Its guarantee
 (`skleak.accounting.objective`) is one of exact minimizers under exact Gaussian b. Here b lies on a
 grid, and the gradient at what is found is below a public number. Either is an error of the
 gradient, g in all, and moves the minimizer by at most ``g / lambda``: Gaussian noise on the
@@ -48,8 +49,32 @@ _UNIT = float(np.finfo(np.float64).eps) / 2.0  # relative error of an operation
 # Rows whose gradients are summed before blocks are; largest condition number of a Hessian.
 _ROWS, _MOST_CONDITION = 4096, 1e10
 _STEPS, _USUAL_STEPS, _HALVINGS = 100_000, 10, 60
+# Widths of a pseudo-Huber loss that are taken, as shares of the bound on the target.
+WIDTHS = (0.001, 1000.0)
 # What is kept of epsilon and delta for the grids, whose costs are far below.
 _KEPT = 1e-8
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation:
+    """Noise in the objective, as the ``mechanism`` of an estimator.
+
+    Parameters
+    ----------
+    huber : float or None, default=None
+        For linear regression: the width h of its pseudo-Huber loss ``h^2 (sqrt(1 + r^2/h^2) - 1)``
+        of a residual r, as a share of ``target_bound``, between 0.001 and 1000. The loss is
+        quadratic within h and linear beyond, so that a record moves the gradient by h times its
+        norm at most, and the noise is in proportion to h. A small h estimates a median more than a
+        mean. None for logistic regression.
+
+    Examples
+    --------
+    >>> ObjectivePerturbation(huber=0.1).huber
+    0.1
+    """
+
+    huber: float | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +88,8 @@ class ObjectiveNoise:
     strength : float
         ``lambda``, the penalty of the summed objective.
     sensitivity : float
-        ``R s``: largest norm of a record times the largest weight.
+        ``R s h``: largest norm of a record times the largest weight, and the largest slope of the
+        loss, 1 of the logistic one.
     longest : float
         ``R``, the largest norm of a record.
     tolerance : float
@@ -74,6 +100,8 @@ class ObjectiveNoise:
         ``g``: bound on the gradient at the parameters found, for exact Gaussian noise.
     n_parameters : int
         Number of parameters.
+    width, target_bound : float or None, default=None
+        The h of the pseudo-Huber loss, and the largest absolute target; None for the logistic loss.
 
     Examples
     --------
@@ -93,6 +121,8 @@ class ObjectiveNoise:
     noise_scale: float
     error: float
     n_parameters: int
+    width: float | None = None
+    target_bound: float | None = None
 
     @classmethod
     def calibrated(
@@ -104,6 +134,8 @@ class ObjectiveNoise:
         total: float,
         largest_weight: float,
         longest: float,
+        width: float | None = None,
+        target_bound: float | None = None,
     ) -> "ObjectiveNoise":
         """Find the least noise of a goal, from public numbers alone.
 
@@ -119,6 +151,9 @@ class ObjectiveNoise:
             Sum of the sample weights, and the largest.
         longest : float
             Largest norm of a record.
+        width, target_bound : float or None, default=None
+            The h of the pseudo-Huber loss, and the largest absolute target; None for the logistic
+            loss.
 
         Returns
         -------
@@ -129,10 +164,13 @@ class ObjectiveNoise:
         ValueError
             For a goal out of range, or a ridge that is too small for it or for the solver.
         """
-        least, target = _public_target(goal, n_parameters)
+        two_sided = width is not None
+        slope = 1.0 if width is None else width
+        least, target = _public_target(goal, n_parameters, two_sided)
         check_scalar("data_norm", longest, low=1e-100, high=1e100, hint="Rescale the data.")
-        sensitivity = longest * largest_weight
-        unit = longest * sensitivity  # of lambda
+        check_scalar("huber * target_bound", slope, low=1e-100, high=1e100, hint="Rescale both.")
+        sensitivity = longest * largest_weight * slope
+        unit = longest**2 * largest_weight  # of lambda
         strength = least * unit if strength is None else strength
         if not total * longest**2 <= _MOST_CONDITION * strength:
             raise ValueError(
@@ -140,7 +178,9 @@ class ObjectiveNoise:
                 "solver is certain to arrive at the minimizer, and whether it does would reveal "
                 "the records. Raise `alpha`."
             )
-        noise = objective_noise_scale(strength / unit, **target, output_share=_SHARE)
+        noise = objective_noise_scale(
+            strength / unit, **target, output_share=_SHARE, two_sided=two_sided
+        )
         if not np.isfinite(noise):
             raise ValueError(
                 f"{goal} is out of reach of noise in the objective at `alpha="
@@ -151,9 +191,14 @@ class ObjectiveNoise:
         step = Grid.for_noise(sigma).step
         b = sigma * (np.sqrt(n_parameters) + _REACH)
         # F(w) <= F(0) bounds the minimizer, and twice that what is near it.
-        w = 2.0 * (b + np.sqrt(b**2 + 2.0 * strength * total * np.log(2.0))) / strength
-        curvature = strength + 0.25 * total * longest**2
-        summed = _ROWS + n_records / _ROWS + 20.0 + 0.5 * n_parameters * longest * w
+        first, most = np.log(2.0), 0.25  # the loss at w = 0, and its largest curvature
+        if width is not None and target_bound is not None:
+            first, most = target_bound**2 / (1.0 + np.hypot(1.0, target_bound / width)), 1.0
+        w = 2.0 * (b + np.sqrt(b**2 + 2.0 * strength * total * first)) / strength
+        curvature = strength + most * total * longest**2
+        summed = (
+            _ROWS + n_records / _ROWS + 20.0
+        ) * slope + 2.0 * most * n_parameters * longest * w
         rounding = 2.0 * _UNIT * (total * longest * summed + 4.0 * (strength * w + b))
         tolerance = _GRADIENT * sensitivity + 4.0 * (rounding + _UNIT * curvature * w)
         error = tolerance + rounding + 0.5 * np.sqrt(n_parameters) * step
@@ -161,22 +206,23 @@ class ObjectiveNoise:
         # Rounding to its own grid adds sqrt(p) 2^-30 to the distance at most.
         scale = 2.0 * error / strength / (output_mu - np.sqrt(n_parameters) * 2.0**-30)
         own = sigma, strength, sensitivity, longest, float(tolerance), float(scale), float(error)
-        return cls(*own, n_parameters)
+        return cls(*own, n_parameters, width, target_bound)
 
     @property
     def ridge(self) -> float:
         """``lambda / (R^2 s)``, as `skleak.accounting.objective` takes it."""
-        return self.strength / (self.longest * self.sensitivity)
+        slope = 1.0 if self.width is None else self.width
+        return self.strength * slope / (self.longest * self.sensitivity)
 
     @property
     def noise(self) -> float:
-        """``sigma / (R s)``, as `skleak.accounting.objective` takes it."""
+        """``sigma / (R s h)``, as `skleak.accounting.objective` takes it."""
         return self.gradient_noise_scale / self.sensitivity
 
     @property
     def mu(self) -> float:
         """The mu of exact minimizers under exact noise."""
-        return objective_mu(self.noise, self.ridge)
+        return objective_mu(self.noise, self.ridge, two_sided=self.width is not None)
 
     @property
     def output_mu(self) -> float:
@@ -203,8 +249,9 @@ class ObjectiveNoise:
         -------
         float
         """
+        given: dict[str, Any] = {"output_mu": self.output_mu, "two_sided": self.width is not None}
         return discretized_epsilon(
-            lambda rest: objective_epsilon(self.noise, self.ridge, rest, output_mu=self.output_mu),
+            lambda rest: objective_epsilon(self.noise, self.ridge, rest, **given),
             delta,
             n_parameters=self.n_parameters,
             n_steps=2,
@@ -220,7 +267,7 @@ class ObjectiveNoise:
         X : ndarray or CSR of shape (n, p)
             Records, none longer than ``longest``.
         y : ndarray of shape (n,)
-            Labels, 0 or 1.
+            Labels, 0 or 1, or numbers no larger than ``target_bound``.
         sample_weight : ndarray of shape (n,)
             Weights, with the sum and the largest of the calibration.
         random_state : None, int, RandomState or Generator, default=None
@@ -239,6 +286,22 @@ class ObjectiveNoise:
         w, n_iter = self._minimum(X, y, sample_weight, b)
         return release_on_grid(w, self.noise_scale, generator), n_iter
 
+    def _losses(self, predictor: FloatArray, y: FloatArray) -> FloatArray:
+        """Loss of each record, (n,)."""
+        if self.width is None:
+            return np.asarray(np.logaddexp(0.0, predictor) - y * predictor)
+        residual = predictor - y
+        return np.asarray(residual**2 / (1.0 + np.hypot(1.0, residual / self.width)))
+
+    def _derivatives(self, predictor: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Slope and curvature of the loss of each record in its predictor, both (n,)."""
+        if self.width is None:
+            p = expit(predictor)
+            return p - y, p * (1.0 - p)
+        residual = predictor - y
+        root = np.hypot(1.0, residual / self.width)
+        return residual / root, root**-3.0
+
     def _minimum(
         self, X: Data, y: FloatArray, s: FloatArray, b: FloatArray
     ) -> tuple[FloatArray, int]:
@@ -253,23 +316,24 @@ class ObjectiveNoise:
         penalized = np.arange(len(b))
 
         def value(w: FloatArray, predictor: FloatArray) -> tuple[float, float]:
-            losses = s @ (np.logaddexp(0.0, predictor) - y * predictor)
+            losses = s @ self._losses(predictor, y)
             parts = np.array([losses, 0.5 * self.strength * (w @ w), b @ w])
             return float(parts.sum()), float(np.abs(parts).sum())
 
+        rounded = float(len(y)) if self.width is None else self.width * float(s @ np.abs(y))
         for n_iter in range(_STEPS):
-            p = expit(predictor)
-            residuals, gradient = s * (p - y), self.strength * w + b
+            slopes, curvatures = self._derivatives(predictor, y)
+            residuals, gradient = s * slopes, self.strength * w + b
             for rows in row_blocks(len(y), 1, _ROWS):
                 gradient += transpose_product(X[rows], residuals[rows])
             if np.linalg.norm(gradient) <= self.tolerance:
                 return w, n_iter
-            hessian = weighted_gram(X, s * p * (1.0 - p))
+            hessian = weighted_gram(X, s * curvatures)
             hessian[penalized, penalized] += self.strength
             step = -linalg.solve(hessian, gradient, assume_a="pos")
             along, slope, share = product(X, step), float(gradient @ step), 1.0
             before, size = value(w, predictor)
-            noise = 16.0 * float(np.finfo(float).eps) * (size + len(y))
+            noise = 16.0 * float(np.finfo(float).eps) * (size + rounded)
             for _ in range(_HALVINGS):
                 after, _ = value(w + share * step, predictor + share * along)
                 if after <= before + 1e-4 * share * slope + noise:
@@ -284,7 +348,7 @@ class ObjectiveNoise:
 
 
 def _public_target(
-    goal: "EpsilonDelta | GaussianDP", n_parameters: int
+    goal: "EpsilonDelta | GaussianDP", n_parameters: int, two_sided: bool
 ) -> tuple[float, dict[str, Any]]:
     """Least ridge, over R^2 s, that a goal takes, and the goal as arguments of accounting.
 
@@ -299,8 +363,8 @@ def _public_target(
                 f"`GaussianDP.mu={goal.mu:g}` is out of reach: the grid of the noise alone costs "
                 "as much. Pass a larger value."
             )
-        return objective_ridge(mu=mu / np.hypot(1.0, _SHARE)), {"mu": mu}
+        return objective_ridge(mu=mu / np.hypot(1.0, _SHARE), two_sided=two_sided), {"mu": mu}
     epsilon = check_scalar("EpsilonDelta.epsilon", goal.epsilon, low_open=True, finite=True)
     delta = check_scalar("EpsilonDelta.delta", goal.delta, low_open=True, high=1.0, high_open=True)
     target = {"epsilon": epsilon * (1.0 - _KEPT), "delta": delta * (1.0 - _KEPT)}
-    return objective_ridge(epsilon=epsilon), target
+    return objective_ridge(epsilon=epsilon, two_sided=two_sided), target

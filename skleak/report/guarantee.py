@@ -199,7 +199,7 @@ def output_perturbation_guarantee(
 def objective_perturbation_guarantee(
     noise: ObjectiveNoise, promises: Promises, *, delta: float = DELTA
 ) -> DifferentialPrivacy:
-    """State the privacy of logistic regression with noise in its objective.
+    """State the privacy of a regression with noise in its objective.
 
     Parameters
     ----------

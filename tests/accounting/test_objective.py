@@ -19,15 +19,25 @@ from skleak.accounting.objective import (
 SETTINGS = [(8.0, 1.0), (8.0, 4.0), (2.0, 0.5), (2.0, 4.0), (1.0, 0.3), (0.4, 0.2), (12.0, 0.5)]
 
 
+def logistic(margin):
+    """Slope and curvature, the label absorbed in the record."""
+    return -expit(-margin), expit(margin) * expit(-margin)
+
+
+def pseudo_huber(residual, width=0.5):
+    root = np.hypot(1.0, residual / width)
+    return residual / root, root**-3
+
+
 class Release:
     """Density of the minimizer in the plane, the rest of the table lying on the axes.
 
     The minimizer is mapped to the noise that gives it without the pair of records, where the
-    coordinates are separate. ``rest`` holds (axis, length with sign, number of copies).
+    coordinates are separate. ``rest`` holds (axis, length with sign, number of copies, target).
     """
 
-    def __init__(self, rest, sigma, ridge, n_points=300, reach=9.0):
-        self.sigma = sigma
+    def __init__(self, rest, sigma, ridge, n_points=300, reach=9.0, loss=logistic):
+        self.sigma, self.loss = sigma, loss
         ends = reach * sigma + 2.0
         noise = np.linspace(-ends, ends, n_points)
         self.cell = (noise[1] - noise[0]) ** 2
@@ -36,28 +46,28 @@ class Release:
         for axis in (0, 1):
             length = np.array([r[1] for r in rest if r[0] == axis] + [0.0])[:, None]
             copies = np.array([r[2] for r in rest if r[0] == axis] + [0.0])[:, None]
+            target = np.array([(*r, 0.0)[3] for r in rest if r[0] == axis] + [0.0])[:, None]
 
-            def gradient(w, b, length=length, copies=copies):
-                slopes = copies * length * expit(-length * w.ravel())
-                return (ridge * w.ravel() - slopes.sum(axis=0) + b.ravel()).reshape(w.shape)
+            def gradient(w, b, length=length, copies=copies, target=target):
+                slopes = copies * length * loss(length * w.ravel() - target)[0]
+                return (ridge * w.ravel() + slopes.sum(axis=0) + b.ravel()).reshape(w.shape)
 
             bound = (ends + np.sum(np.abs(copies * length)) + 1.0) / ridge
             ones = np.ones_like(noise)
             w = elementwise.find_root(gradient, (-bound * ones, bound * ones), args=(noise,)).x
-            margin = length * w
-            curvature = copies * length**2 * expit(margin) * expit(-margin)
+            curvature = copies * length**2 * loss(length * w - target)[1]
             solved.append((w, 1.0 / (ridge + curvature.sum(axis=0))))
         (first, inverse_first), (second, inverse_second) = solved
         self.w = np.stack(np.meshgrid(first, second, indexing="ij"))
         self.inverse = np.stack(np.meshgrid(inverse_first, inverse_second, indexing="ij"))
 
-    def density(self, record, weight=1.0):
-        """Density with one more record, its label absorbed."""
+    def density(self, record, weight=1.0, target=0.0):
+        """Density with one more record."""
         x = np.asarray(record, dtype=np.float64)[:, None, None]
-        margin = np.sum(x * self.w, axis=0)
-        moved = self.noise + weight * x * expit(-margin)
+        slope, curvature = self.loss(np.sum(x * self.w, axis=0) - target)
+        moved = self.noise - weight * x * slope
         quadratic = np.sum(x * x * self.inverse, axis=0)
-        determinant = 1.0 + weight * expit(margin) * expit(-margin) * quadratic
+        determinant = 1.0 + weight * curvature * quadratic
         normal = np.exp(-0.5 * np.sum(moved**2, axis=0) / self.sigma**2)
         return normal * determinant / (2.0 * np.pi * self.sigma**2)
 
@@ -101,6 +111,38 @@ def test_no_pair_of_tables_exceeds_the_bound(seed):
         (release.delta(without, p, epsilon), gaussian_delta(1.0 / scale, epsilon)),
     ]:
         assert np.all(found <= bound * (1.0 + 1e-3) + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(42))
+def test_no_pair_of_tables_exceeds_the_bound_of_both_signs(seed):
+    """Targets where the noise puts the predictions, so that slopes change their sign there."""
+    rng, width = np.random.default_rng(seed), 0.5
+    scale, ridge = SETTINGS[seed % len(SETTINGS)]
+    weight, norm = (1.0, 1.0) if seed % 2 else (1.5, 2.0)
+    spread = width * scale / ridge * rng.choice([0.1, 0.5, 1.5])
+    rest, (first, second) = _table(rng, weight)
+    if seed % 3 == 0:
+        second = first * rng.choice([1.0, -1.0, 0.6])  # one dimension
+    rest = [(axis, norm * x, copies, spread * rng.normal()) for axis, x, copies in rest]
+    rest = rest if seed % 4 else []
+    sigma = scale * norm * weight * width
+    release = Release(rest, sigma, ridge * norm**2 * weight, 300, loss=pseudo_huber)
+    targets = spread * rng.normal(size=2)
+    p = release.density(norm * first, weight, targets[0])
+    q = release.density(norm * second, weight, targets[1])
+    without = release.density((0.0, 0.0))
+    assert p.sum() * release.cell == pytest.approx(1.0, abs=2e-3)
+    epsilon = np.array([0.0, 0.1, 0.3, 1.0, 2.0]) * 4.0 / scale
+    both = {"two_sided": True}
+    replaced = objective_delta(scale, ridge, epsilon, **both)
+    added = np.minimum(2.0 * gaussian_delta(1.0 / scale, epsilon), 1.0)
+    for found, bound in [
+        (release.delta(p, q, epsilon), replaced),
+        (release.delta(q, p, epsilon), replaced),
+        (release.delta(p, without, epsilon), removal_delta(scale, ridge, epsilon, **both)),
+        (release.delta(without, p, epsilon), added),
+    ]:
+        assert np.all(found <= bound * (1.0 + 3e-3) + 1e-9)
 
 
 @pytest.mark.parametrize("scale, low, published", [(8.0, 0.15, 6.4e-7), (2.0, 0.7, 0.1013)])
@@ -218,6 +260,45 @@ def test_noise_meets_its_target_with_noise_on_the_parameters(target):
         assert np.hypot(objective_mu(noise, ridge), 0.02 / noise) <= 0.5
 
 
+@pytest.mark.parametrize("noise, ridge", SETTINGS)
+def test_delta_of_both_signs_lies_between_one_sign_and_mu(noise, ridge):
+    epsilon = np.linspace(0.0, 5.0 / ridge, 101)
+    delta = objective_delta(noise, ridge, epsilon, two_sided=True)
+    mu = objective_mu(noise, ridge, two_sided=True)
+    assert np.all(delta >= gaussian_delta(2.0 / noise, epsilon))
+    assert np.all(delta <= gaussian_delta(mu, epsilon))
+    twice, exact = 2.0 * gaussian_delta(2.0 / noise, epsilon), epsilon >= 4.0 / ridge
+    exact &= epsilon >= 2.0 / ridge + 1.0 / noise**2
+    assert np.all(delta[exact] <= twice[exact])
+    removal = removal_delta(noise, ridge, epsilon, two_sided=True)
+    assert np.all(removal >= gaussian_delta(1.0 / noise, epsilon))
+    assert np.all(removal <= delta * (1.0 + 1e-6) + 1e-300)  # a record without length comes after
+
+
+@pytest.mark.parametrize("noise, ridge, published", [(8, 4, 1.023), (2, 4, 1.004), (8, 8, 1.001)])
+def test_chain_of_both_signs_is_near_to_its_closed_form(noise, ridge, published):
+    """Just below the epsilon from which on twice the Gaussian profile is proved."""
+    epsilon = (1.0 - 1e-4) * max(4.0 / ridge, 2.0 / ridge + 1.0 / noise**2)
+    delta = objective_delta(noise, ridge, epsilon, two_sided=True)
+    assert 0.9 < delta / (2.0 * gaussian_delta(2.0 / noise, epsilon)) < published
+
+
+@pytest.mark.parametrize("target", [{"mu": 1.0}, {"epsilon": 1.0, "delta": 1e-6}])
+def test_noise_of_both_signs_meets_its_target(target):
+    least = {name: target[name] for name in target if name != "delta"}
+    ridge = objective_ridge(**least, two_sided=True)
+    noise = objective_noise_scale(ridge, **target, output_share=0.01, two_sided=True)
+    more = objective_noise_scale(16.0 * ridge, **target, two_sided=True)
+    assert 1.0 <= noise / more < 1.01
+    beside = {"output_mu": 0.02 / noise, "two_sided": True}
+    if "mu" in target:
+        assert np.hypot(objective_mu(noise, ridge, two_sided=True), 0.02 / noise) <= target["mu"]
+    else:
+        assert noise == pytest.approx(2.0 / mu_from_epsilon_delta(1.0, 5e-7), rel=1e-3)
+        assert objective_delta(noise, ridge, 1.0, **beside) <= 1e-6
+        assert objective_epsilon(noise, ridge, 1e-6, **beside) <= 1.0 + 1e-8
+
+
 @pytest.mark.parametrize("noise, ridge, delta", [(8, 1, 1e-6), (8, 4, 1e-6), (2, 0.5, 1e-3)])
 def test_epsilon_is_the_inverse_of_delta(noise, ridge, delta):
     epsilon = objective_epsilon(noise, ridge, delta)
@@ -241,10 +322,12 @@ def test_noise_meets_its_mu_and_no_less_does(ridge):
 
 
 @pytest.mark.parametrize("noise, ridge", [(1e-3, 1e-6), (1e9, 1e-6), (1e-3, 1e9), (1e6, 1e-2)])
-def test_extreme_settings_give_numbers(noise, ridge):
-    delta = objective_delta(noise, ridge, [0.0, 1e-3, 1.0, 100.0, 1e4])
+@pytest.mark.parametrize("two_sided", [False, True])
+def test_extreme_settings_give_numbers(noise, ridge, two_sided):
+    given = {"two_sided": two_sided}
+    delta = objective_delta(noise, ridge, [0.0, 1e-3, 1.0, 100.0, 1e4], **given)
     assert np.all((delta >= 0.0) & (delta <= 1.0) & (np.diff(delta, prepend=1.0) <= 0.0))
-    assert objective_mu(noise, ridge) >= 2.0 / noise
+    assert objective_mu(noise, ridge, **given) >= 2.0 / noise
 
 
 def test_a_target_is_one():

@@ -10,9 +10,10 @@ from scipy import sparse, stats
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.model_selection import train_test_split
 
-from skleak._released import ReleasedLogisticRegression
+from skleak._released import ReleasedLinearRegression, ReleasedLogisticRegression
 from skleak.accounting import LeakageLedger, gaussian_epsilon
 from skleak.accounting.gaussian import mu_from_epsilon_delta
 from skleak.attacks import (
@@ -27,8 +28,14 @@ from skleak.exceptions import (
     LeakageBudgetError,
     NoGuaranteeError,
 )
-from skleak.linear_model import PrivateLogisticRegression
-from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxLeakage, objective
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.mechanisms import (
+    EpsilonDelta,
+    GaussianDP,
+    MaxLeakage,
+    ObjectivePerturbation,
+    objective,
+)
 from skleak.mechanisms.objective import ObjectiveNoise
 
 PROMISES = {
@@ -373,3 +380,190 @@ def test_it_predicts_nearly_as_well_as_without_privacy():
     exact = PrivateLogisticRegression(0.0, alpha=private.alpha_, fit_intercept=False).fit(X, y)
     assert private.score(X, y) > exact.score(X, y) - 0.02
     assert clone(private).mechanism == "objective"
+
+
+ROBUST = {
+    **{k: v for k, v in PROMISES.items() if k != "classes"},
+    "mechanism": ObjectivePerturbation(huber=0.1),
+    "target_bound": 2.0,
+}
+
+
+def _numbers(n=200, d=3, seed=0):
+    X, _ = _table(n, d, seed)
+    return X, np.clip(X[:, 0] + 0.2 * np.random.default_rng(seed).normal(size=n), -2.0, 2.0)
+
+
+def _robust(goal=GOALS[1], **changed):
+    return PrivateLinearRegression(goal, **{**ROBUST, **changed})
+
+
+@pytest.mark.parametrize("goal", [GOALS[0], GOALS[1]])
+def test_linear_regression_keeps_its_goal_and_says_what_it_minimized(goal):
+    X, y = _numbers()
+    model = _robust(goal).fit(X, y)
+    release = model.release(require_guarantee=True)
+    stated = release.provenance_["differential_privacy"]
+    if isinstance(goal, GaussianDP):
+        assert 1.0 - 1e-6 < stated["composed_mu"] <= 1.0
+        assert model.alpha_ * len(y) == pytest.approx(8.0, rel=2e-4)
+    else:
+        assert 1.0 - 1e-4 < stated["epsilon"] <= 1.0
+        noise = 2.0 / mu_from_epsilon_delta(1.0, 5e-7)
+        assert model.gradient_noise_scale_ == pytest.approx(0.2 * noise, rel=1e-3)
+        assert model.alpha_ * len(y) == pytest.approx(4.0, rel=2e-4)
+        assert 1.4 < stated["mu"] * noise / 2.0 < 2.0
+    assert model.loss_ == release.provenance_["loss"] == "pseudo-Huber of width 0.2"
+    assert any("estimates no conditional mean" in line for line in stated["assumptions"])
+    assert any("`target_bound`" in line for line in stated["assumptions"])
+    read = ReleasedLinearRegression.from_json(release.to_json())
+    assert_array_equal(read.predict(X), release.predict(X))
+    assert not {"_state", "n_iter_"} & vars(model).keys()
+    with pytest.raises(AttackNotApplicableError, match=r"bounds every attack\. Fit with"):
+        model.leakage_report()
+    with pytest.raises(NoGuaranteeError, match="random_state"):
+        _robust(goal, random_state=0).fit(X, y).release(require_guarantee=True)
+
+
+def _pseudo_huber(w, X, y, s, b, strength, h):
+    residual = X @ w - y
+    root = np.sqrt(1.0 + residual**2 / h**2)
+    value = s @ (h**2 * (root - 1.0)) + 0.5 * strength * w @ w + b @ w
+    return value, X.T @ (s * residual / root) + strength * w + b
+
+
+@pytest.mark.parametrize("width", [0.02, 0.3, 50.0])
+def test_the_minimizer_of_the_pseudo_huber_loss_is_that_of_scipy(width):
+    rng, (X, y) = np.random.default_rng(3), _numbers()
+    s, b = rng.uniform(0.5, 2.0, len(y)), width * rng.normal(size=3)
+    given = EpsilonDelta(50.0, 1e-6), 0.5, 3, len(y), s.sum(), s.max(), 1.0
+    noise = ObjectiveNoise.calibrated(*given, width, 2.0)
+    found = noise._minimum(X, y, s, b)[0]
+    args = X, y, s, b, 0.5, width
+    reference = minimize(_pseudo_huber, found + 0.1, args=args, jac=True, tol=1e-12).x
+    assert_allclose(found, reference, atol=1e-4)
+    assert np.linalg.norm(_pseudo_huber(found, *args)[1]) <= noise.error
+    assert_allclose(noise._minimum(sparse.csr_array(X), y, s, b)[0], found, atol=1e-8)
+
+
+@pytest.mark.parametrize("width", [1e-3, 0.1, 1e3])
+@pytest.mark.parametrize("n", [1, 3000])
+def test_the_solver_of_the_pseudo_huber_loss_arrives_whatever_the_records(n, width):
+    rng = np.random.default_rng(n)
+    tables = [np.zeros((n, 4)), np.tile(np.eye(4)[0], (n, 1)), np.eye(4)[rng.integers(4, size=n)]]
+    tables += [X * rng.choice([1e-9, 1e-3, 1.0], (n, 1)) for X in tables[1:]]
+    targets = [np.zeros(n), np.ones(n), rng.choice([-1.0, 1.0], n), rng.uniform(-1.0, 1.0, n)]
+    for strength in (1e-2, 1.0) if n > 1 else (1.0,):
+        goal = EpsilonDelta(300.0, 1e-6)
+        noise = ObjectiveNoise.calibrated(goal, strength, 4, n, n, 1.0, 1.0, width, 1.0)
+        for scale in (0.0, 1.0, 30.0):
+            b = rng.normal(0.0, scale * noise.gradient_noise_scale, 4)
+            for X in tables:
+                for y in targets:
+                    w, n_iter = noise._minimum(X, y, np.ones(n), b)
+                    assert n_iter < 300
+                    gradient = _pseudo_huber(w, X, y, np.ones(n), b, strength, width)[1]
+                    assert np.linalg.norm(gradient) <= noise.error
+
+
+@pytest.mark.parametrize("n_parameters", [1, 20_000])
+@pytest.mark.parametrize("goal", [GOALS[0], GOALS[1], EpsilonDelta(5.0, 1e-3)])
+def test_all_parts_together_keep_the_goal_of_linear_regression(goal, n_parameters):
+    sizes = n_parameters, 10**6, 1e6, 0.5, 3.0
+    noise = ObjectiveNoise.calibrated(goal, None, *sizes, 0.1, 1.0)
+    if isinstance(goal, GaussianDP):
+        assert goal.mu * (1.0 - 1e-5) < noise.composed_mu <= goal.mu
+    else:
+        assert noise.epsilon(goal.delta) <= goal.epsilon
+    assert noise.output_mu < 0.011 * noise.mu
+
+
+def test_the_gradient_of_the_pseudo_huber_loss_is_the_noise_that_is_stated():
+    X, y = _numbers(60, 25)
+    weights, drawn = np.where(np.arange(60) < 5, 2.0, 0.5), []
+    for _ in range(5):
+        model = _robust(public=("n_samples", "sample_weight")).fit(X, y, sample_weight=weights)
+        assert model.gradient_noise_scale_ == pytest.approx(2.0 * 0.2 * 8.73, rel=2e-3)
+        args = X, y, weights, np.zeros(25), model.alpha_ * weights.sum(), 0.2
+        drawn.append(-_pseudo_huber(model.coef_, *args)[1] / model.gradient_noise_scale_)
+    assert stats.kstest(np.ravel(drawn), "norm").pvalue > 1e-4
+
+
+def test_nothing_but_the_coefficients_of_linear_regression_depends_on_the_records():
+    X, y = _numbers()
+    made = [_robust().fit(*each).release() for each in ((X, y), (0.1 * X[::-1], 0.0 * y + 2.0))]
+    contents = [json.loads(release.to_json())["content"] for release in made]
+    for content in contents:
+        content.pop("coef_")
+    assert contents[0] == contents[1]
+
+
+def test_units_of_rows_and_targets_do_not_matter():
+    X, y = _numbers()
+    one = _robust(random_state=0).fit(X, y)
+    other = _robust(random_state=0, data_norm=64.0, target_bound=512.0).fit(64.0 * X, 256.0 * y)
+    assert_allclose(other.coef_ / 4.0, one.coef_, rtol=1e-6)
+    ratio = other.gradient_noise_scale_ / one.gradient_noise_scale_
+    assert ratio == pytest.approx(64.0 * 256.0)
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"mechanism": "objective"}, r"asked for as `ObjectivePerturbation\(huber=0.1\)`"),
+        ({"mechanism": ObjectivePerturbation()}, "`huber` must be a number from"),
+        ({"mechanism": ObjectivePerturbation(0.0)}, "`huber` must be a number from"),
+        ({"mechanism": ObjectivePerturbation("0.1")}, "`huber` must be a number from"),
+        ({"mechanism": ObjectivePerturbation(float("nan"))}, "`huber` must be a number from"),
+        ({"target_bound": None}, "`target_bound` must be promised"),
+        ({"target_bound": -1.0}, "'target_bound' parameter"),
+        ({"target_bound": 1e200}, "Rescale both"),
+        ({"target_bound": 1e-3}, "of 200 are larger, the first of them in row 0"),
+        *[each for each in REFUSED if "classes" not in each[0] and "noise_cov" not in each[0]],
+    ],
+)
+def test_what_linear_regression_does_not_go_with_is_refused(changed, said):
+    with pytest.raises(ValueError, match=said):
+        _robust().set_params(**changed).fit(*_numbers())
+
+
+def test_attacks_that_know_noise_on_coefficients_refuse_linear_regression():
+    X, y = _numbers()
+    X[:, 0] = np.arange(len(y)) % 2 / 2.0
+    X[:, 1:] /= 2.0
+    with pytest.raises(ValueError, match="attacks, auditors and other goals"):
+        WhiteBoxAttributeInference(_robust(random_state=0), 0).fit(X, y)
+    plain = PrivateLinearRegression(1.0, fit_intercept=False, random_state=0)
+    with pytest.raises(AttackNotApplicableError, match="noise in the objective"):
+        WhiteBoxAttributeInference(plain, 0).fit(X, y).predict(_robust().fit(X, y).release())
+    with pytest.raises(ValueError, match="`persons` must be None"):
+        _robust().fit(X, y, persons=np.arange(len(y)))
+    ledger = LeakageLedger(":memory:", max_epsilon=3.0, delta=1e-6)
+    model = _robust(ledger=ledger).fit(X, y)
+    stated = model.release().provenance_["differential_privacy"]
+    assert ledger.total("default").mu == pytest.approx(stated["composed_mu"])
+
+
+def test_logistic_regression_takes_the_object_without_a_width():
+    X, y = _table()
+    given = {"random_state": 0, "mechanism": ObjectivePerturbation()}
+    model = _model(**given).fit(X, y)
+    assert_array_equal(model.coef_, _model(random_state=0).fit(X, y).coef_)
+    assert model.loss_ == "logistic"
+    with pytest.raises(ValueError, match="must have no `huber`"):
+        clone(model).set_params(mechanism=ObjectivePerturbation(0.1)).fit(X, y)
+
+
+def test_linear_regression_on_diabetes_is_as_good_as_was_found():
+    """Mean squared error over 20 splits, the target in [-1, 1]; 0.117 without privacy."""
+    X, y = load_diabetes(return_X_y=True)
+    X, y = X / 0.2, 2.0 * (y - 25.0) / 321.0 - 1.0
+    norm = np.sqrt(2.0)
+    X /= np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
+    X = np.column_stack([X, np.ones(len(X))])
+    errors = []
+    for seed in range(20):
+        train, test, known, true = train_test_split(X, y, test_size=0.2, random_state=seed)
+        model = _robust(data_norm=norm, target_bound=1.0, random_state=seed).fit(train, known)
+        errors.append(np.mean((model.predict(test) - true) ** 2))
+    assert np.mean(errors) <= 0.145
