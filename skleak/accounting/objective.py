@@ -127,8 +127,10 @@ def _removal(noise: float, ridge: float) -> tuple[FloatArray, FloatArray]:
     """
     losses, profile = _tabulated_removal(noise, ridge)
     first = np.append(np.diff(losses) > 0.0, True) & (losses > 0.0) & (losses < _LARGEST)
-    grid = np.append(0.0, losses[first])
-    bound = np.append(_gaussian(1.0 / noise, np.zeros(1)), profile[first])
+    # Between zero and the first loss, which may be far, the chord is all there is.
+    between = np.linspace(0.0, losses[first].min(initial=_LARGEST), _CELLS)[:-1]
+    grid = np.append(between, losses[first])
+    bound = np.append(np.where(between > 0.0, 1.0, _gaussian(1.0 / noise, between)), profile[first])
     gamma, kept = np.unique(np.exp(grid), return_index=True)
     return grid[kept], _lower_hull(gamma, bound[kept])
 
