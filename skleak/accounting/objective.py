@@ -159,7 +159,10 @@ def _removal(noise: float, ridge: float, two_sided: bool) -> tuple[FloatArray, F
     first = np.append(np.diff(losses) > 0.0, True) & (losses > 0.0) & (losses < _LARGEST)
     below = -(0.5 / noise**2 + 6.0 / noise) * _BELOW if two_sided else np.zeros(1)
     dual = -np.expm1(below) + np.exp(below) * _addition(noise, -below, two_sided)
-    grid, bound = np.append(below, losses[first]), np.append(dual * _ROUND_UP, profile[first])
+    # Between zero and the first loss, which may be far, the chord is all there is.
+    between = np.linspace(0.0, losses[first].min(initial=_LARGEST), _CELLS)[1:-1]
+    grid = np.concatenate([below, between, losses[first]])
+    bound = np.concatenate([dual * _ROUND_UP, np.ones(len(between)), profile[first]])
     gamma, kept = np.unique(np.exp(grid), return_index=True)
     return grid[kept], _lower_hull(gamma, bound[kept])
 

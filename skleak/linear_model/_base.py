@@ -200,7 +200,9 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
                 copy=True,  # the records are kept: later edits must not reach them
                 y_numeric=self._numeric_targets,
             )
-        X = sparse.csr_array(X) if sparse.issparse(X) else X  # one kind of sparse, not matrices
+        if sparse.issparse(X):
+            X = sparse.csr_array(X)  # one kind of sparse, not matrices
+            X.sum_duplicates()  # large ones that cancel would swallow what other rows add
         with values_withheld(None, y):
             y = self._encode_targets(y, passed)
         self._check_size(X.shape[1] + self.fit_intercept)

@@ -181,11 +181,18 @@ class ObjectiveNoise:
         noise = objective_noise_scale(
             strength / unit, **target, output_share=_SHARE, two_sided=two_sided
         )
-        if not np.isfinite(noise):
+        # Rounding to the grid of the parameters adds sqrt(p) 2^-30 to the distance at most.
+        output_mu = 2.0 * _SHARE / noise - np.sqrt(n_parameters) * 2.0**-30
+        if not output_mu > 0.0:
+            remedy = "pass a larger goal"
+            if strength < least * unit:
+                remedy = (
+                    f"raise `alpha` to {least * unit / total:.3g}, from which on noise is least, "
+                    'or pass `alpha="auto"`'
+                )
             raise ValueError(
                 f"{goal} is out of reach of noise in the objective at `alpha="
-                f"{strength / total:.3g}`: raise `alpha` to {least * unit / total:.3g}, from which "
-                'on noise is least, or pass `alpha="auto"`.'
+                f"{strength / total:.3g}`: {remedy}."
             )
         sigma = noise * sensitivity
         step = Grid.for_noise(sigma).step
@@ -202,9 +209,7 @@ class ObjectiveNoise:
         rounding = 2.0 * _UNIT * (total * longest * summed + 4.0 * (strength * w + b))
         tolerance = _GRADIENT * sensitivity + 4.0 * (rounding + _UNIT * curvature * w)
         error = tolerance + rounding + 0.5 * np.sqrt(n_parameters) * step
-        output_mu = 2.0 * _SHARE / noise
-        # Rounding to its own grid adds sqrt(p) 2^-30 to the distance at most.
-        scale = 2.0 * error / strength / (output_mu - np.sqrt(n_parameters) * 2.0**-30)
+        scale = 2.0 * error / strength / output_mu
         own = sigma, strength, sensitivity, longest, float(tolerance), float(scale), float(error)
         return cls(*own, n_parameters, width, target_bound)
 

@@ -640,7 +640,11 @@ def _finite_block(block: Any, name: str, columns: list[str] | None, block_info: 
 def _as_floats(block: Any, name: str, columns: list[str] | None, declared: bool) -> Any:
     """Return a block as float64 numbers, be it dense or CSR."""
     if sparse.issparse(block):
-        return sparse.csr_array(block, dtype=np.float64)
+        block = sparse.csr_array(block, dtype=np.float64)
+        if not block.has_canonical_format:
+            block = block.copy()
+            block.sum_duplicates()
+        return block
     block = np.asarray(block)
     if block.dtype.kind in "biuf":
         return block.astype(np.float64, copy=False)

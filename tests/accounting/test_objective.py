@@ -224,6 +224,12 @@ def test_removal_lies_between_gaussian_noise_and_the_largest_determinant(noise, 
     assert np.all(delta[beyond] <= shifted * (1.0 + 1e-2) + 1e-299)
 
 
+@pytest.mark.parametrize("noise, ridge, epsilon", [(100.0, 0.5, 0.36), (30.0, 0.2, 0.66)])
+def test_more_noise_is_not_less_private(noise, ridge, epsilon):
+    delta = [objective_delta(noise * more, ridge, epsilon) for more in (1.0, 1.01, 1.05, 1.3)]
+    assert np.all(np.diff(delta) < 0.0)
+
+
 def test_ridge_from_which_on_the_noise_is_gaussian():
     assert objective_mu(2.0, 8.0) == 1.0
     for noise, ridge in [(2.0, 7.9), (8.0, 126.0)]:

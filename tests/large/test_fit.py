@@ -10,6 +10,7 @@ import pytest
 from helpers import mostly_slow
 from large_tables import COLUMNS, MODELS, N, outside, table
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import PrivacyLeakWarning, UnprotectedValueWarning
@@ -124,3 +125,19 @@ def test_a_bar_for_every_pass_where_it_is_wanted(capsys):
     assert all(f"pass {k}" in shown for k in (1, 2))
     PrivateLinearRegression().fit(X, y.to_numpy())
     assert not capsys.readouterr().err
+
+
+def test_sparse_entries_that_cancel_are_their_sum():
+    # 1e100 - 1e100, in the last row, would take what all other rows add along with it.
+    entries, starts = np.r_[np.ones(39), 1e100, 0.5, -1e100], np.r_[np.arange(40), 42]
+    X = sparse.csr_array((entries, np.zeros(42, dtype=int), starts), shape=(40, 1))
+    summed, y = X.copy(), np.arange(40.0)
+    summed.sum_duplicates()
+
+    def block(rows, table):
+        return table[int(rows[0, 0]) : int(rows[-1, 0]) + 1]
+
+    rows = da.arange(40, chunks=20)[:, None]
+    tables = [rows.map_blocks(block, one, dtype=float, meta=X[:0]) for one in (X, summed)]
+    fits = [PrivateLinearRegression(fit_intercept=False).fit(one, y) for one in tables]
+    assert noiseless(fits[0]) == noiseless(fits[1])

@@ -221,6 +221,21 @@ def test_units_of_the_rows_do_not_matter():
     assert other.gradient_noise_scale_ == pytest.approx(1024.0 * one.gradient_noise_scale_)
 
 
+@pytest.mark.parametrize("changed", [PROMISES, OUTPUT])
+def test_entries_that_cancel_are_their_sum(changed):
+    # In the last row, where 1e100 - 1e100 would take what all other rows add along with it.
+    entries, columns = np.r_[np.ones(50), 1e100, 0.5, -1e100], np.zeros(53, dtype=int)
+    X = sparse.csr_array((entries, columns, np.r_[np.arange(51), 53]), shape=(51, 2))
+    summed, y = X.copy(), np.ones(51, dtype=int)
+    summed.sum_duplicates()
+    found, expected = (
+        PrivateLogisticRegression(GOALS[0], **changed, random_state=0).fit(table, y).coef_
+        for table in (X, summed)
+    )
+    assert_array_equal(found, expected)
+    assert X.nnz == 53
+
+
 def test_weights_count_by_the_largest():
     X, y = _table()
     weights = np.where(np.arange(len(y)) < 5, 3.0, 1.0)
@@ -262,6 +277,9 @@ REFUSED = [
     ({"reweighting": "irfil"}, "`reweighting` must be None"),
     ({"noise_covariance": np.eye(3)}, "`noise_covariance` must be 'isotropic'"),
     ({"alpha": 1e-12}, "no solver is certain"),
+    ({"noise_scale": EpsilonDelta(1e-3, 1e-12), "alpha": 1e-3}, "raise `alpha` to [12]0"),
+    ({"noise_scale": EpsilonDelta(1.0, 1e-300)}, "pass a larger goal"),
+    ({"noise_scale": GaussianDP(1e-7)}, "pass a larger goal"),
     ({"noise_scale": GaussianDP(-1.0)}, "GaussianDP.mu"),
     ({"noise_scale": EpsilonDelta(1.0, 2.0)}, "EpsilonDelta.delta"),
     ({"mechanism": None}, "chooses the penalty of"),
