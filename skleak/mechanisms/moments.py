@@ -254,12 +254,12 @@ class MomentsNoise:
 
     @property
     def step(self) -> float:
-        """What scaled records are rounded to multiples of."""
+        """Return what scaled records are rounded to multiples of."""
         return 2.0 ** -((53 - (self.n_records - 1).bit_length()) // 2)
 
     @property
     def unit(self) -> float:
-        """What records are divided by: the longest stay in the unit ball when they are rounded."""
+        """Return what records are divided by to stay in the unit ball when they are rounded."""
         return float(self.data_norm * (1.0 + np.sqrt(self.n_features) * self.step))
 
     @property
