@@ -36,11 +36,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from skleak.accounting.discrete import (
-    discrete_gaussian_cover,
-    discrete_gaussian_epsilon,
-    discrete_gaussian_mu,
-)
+from skleak.accounting import discrete_gaussian_epsilon
+from skleak.accounting.discrete import discrete_gaussian_cover, discrete_gaussian_mu
 from skleak.mechanisms.goals import EpsilonDelta, GaussianDP
 from skleak.mechanisms.grids import release_on_grid
 from skleak.utils._arguments import check_scalar, make_generator
