@@ -66,14 +66,12 @@ _WAYS = {
 _DEFAULT = ("irfil", "total", "curvature", "minimax")
 # Releases that are scored on each fold, at multiples of the noise scale of equal cost.
 _RELEASES, _STRENGTHS = 20, (0.25, 0.5, 1.0, 2.0, 4.0)
-# Entries of a table from which on all this takes a minute or more, and says how far it is.
-_LONG = 1e6
+_LONG = 1e6  # entries of a table from which on this takes a minute, and says how far it is
 # Share of people whose loss the quantile of the table is not below; ends of 95 % of releases.
 _QUANTILE, _ENDS = 0.95, (0.025, 0.975)
 # Doublings of the noise, and halvings of the last one, in the search for a ratio of groups.
 _DOUBLINGS, _HALVINGS = 12, 14
-# Limits are kept from the private side, by this margin.
-_MARGIN = 1.0 + 1e-12
+_MARGIN = 1.0 + 1e-12  # by which limits are kept, from the private side
 
 
 class Choice(NamedTuple):
