@@ -27,6 +27,7 @@ from skleak.losses import SoftmaxLoss
 from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.goals import resolve_goal
 from skleak.mechanisms.grids import EvenTotal, as_reweighting
+from skleak.mechanisms.protocol import Mechanism, OutputPerturbation
 from skleak.report.guarantee import Promises
 from skleak.solvers import MultinomialObjective, Objective
 from skleak.utils._blocks import counted_passes, is_large, is_large_source
@@ -132,11 +133,12 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             self.__dict__.pop(name, None)
         self._weighted = sample_weight is not None
         warn_of_written_seed(self.random_state if self.noise_scale else None)
+        self._mechanism = self._chosen_mechanism(X, persons)
         self._check_mechanism(X, persons)
         with counted_passes(bool(self.verbose)) as passes, fit_task(self, 3) as task:
             objective, labels = self._objective_of(X, y, sample_weight)
-            if self._perturbs_objective:
-                self._release_perturbed(objective, task)
+            if not self._mechanism.adds_to_minimizer:
+                self._release_by_mechanism(objective, task)
                 return self
             noise = noise_shape(self, objective)
             whose = None if persons is None else self._persons(persons, objective, labels)
@@ -223,11 +225,15 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         self._check_data_norm(X, passed)
         return objective
 
+    def _chosen_mechanism(self, X: Any = None, persons: Any = None) -> Mechanism:
+        """Return the mechanism of these parameters, and of data of this kind."""
+        return OutputPerturbation()
+
     def _check_mechanism(self, X: Any, persons: Any) -> None:
         """Raise where the mechanism does not go with other parameters, or with the data."""
 
-    def _release_perturbed(self, objective: Objective, task: Task) -> None:
-        """Fit with noise in the objective."""
+    def _release_by_mechanism(self, objective: Objective, task: Task) -> None:
+        """Fit with noise that is not added to the minimizer."""
 
     @property
     def _n_predictors(self) -> int:
@@ -298,8 +304,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         if not isinstance(goal, NoiseGoal):
             return state
         if isinstance(goal, PublicNoiseGoal):
-            problem = LinearModelProblem.of(state, self._promises())
-            return state.at_noise(resolve_goal(goal, problem))
+            public = LinearModelProblem.of(state, self._promises()).public
+            return state.at_noise(self._mechanism.calibrate(goal, public).noise_scale)
         search = as_reweighting(self.reweighting)
         needed = partial(self._twin()._needed_noise, persons=state.persons)
         given = goal, needed, 0.0 if search is None else search.tol

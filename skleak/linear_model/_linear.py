@@ -1,6 +1,7 @@
 """Private linear, logistic, and Poisson regression."""
 
 from dataclasses import dataclass, field
+from functools import singledispatch
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -20,8 +21,9 @@ from skleak._released import (
 from skleak.linear_model._base import PrivateLinearModel
 from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
 from skleak.mechanisms import EpsilonDelta, GaussianDP, ObjectivePerturbation
-from skleak.mechanisms.objective import WIDTHS, ObjectiveNoise
-from skleak.report.guarantee import objective_perturbation_guarantee
+from skleak.mechanisms.objective import ObjectiveNoise
+from skleak.mechanisms.protocol import Mechanism, OutputPerturbation, PublicTable
+from skleak.report.guarantee import noise_guarantee
 from skleak.solvers import Objective
 from skleak.utils._blocks import is_large_source
 from skleak.utils._labels import encoded, find_classes
@@ -30,19 +32,26 @@ from skleak.utils._sklearn_compat import Interval, StrOptions, Task
 from skleak.utils._typing import Array, FloatArray
 
 
-class ObjectivePerturbedModel(PrivateLinearModel):
-    """A linear model that may have its noise in the objective."""
+class MechanismModel(PrivateLinearModel):
+    """A linear model that may have its noise elsewhere than on its minimizer."""
 
-    mechanism: "Literal['output', 'objective'] | ObjectivePerturbation | None"
+    # By their names; and the name of the one by which a guarantee is reached unless told otherwise.
+    _mechanisms: ClassVar[dict[str, Mechanism]]
+    _guaranteed: ClassVar[str]
 
-    @property
-    def _perturbs_objective(self) -> bool:
+    mechanism: "str | Mechanism | None"
+
+    def _chosen_mechanism(self, X: Any = None, persons: Any = None) -> Mechanism:
         given = self.mechanism
-        return isinstance(given, ObjectivePerturbation) or given == "objective"
+        if given is None:
+            given = self._guaranteed if self._asks_for_guarantee(X, persons) else "output"
+        if isinstance(given, Mechanism):
+            return given
+        return self._mechanisms.get(str(given), OutputPerturbation())
 
-    def _mechanism_obstacles(self) -> dict[str, bool]:
-        """Return what a loss needs for noise in the objective, and whether it is missing."""
-        return {}
+    def _asks_for_guarantee(self, X: Any, persons: Any) -> bool:
+        """Return True where noise is to reach a guarantee, and nothing needs it on a minimizer."""
+        return False
 
     @property
     def _penalty(self) -> float:
@@ -51,28 +60,35 @@ class ObjectivePerturbedModel(PrivateLinearModel):
         return float(self.__dict__.get("alpha_", given))
 
     def _check_mechanism(self, X: Any, persons: Any) -> None:
-        if not self._perturbs_objective:
-            if isinstance(self.alpha, str):
-                raise ValueError(
-                    '`alpha="auto"` chooses the penalty of noise in the objective; got '
-                    f"mechanism={self.mechanism!r}. Pass a number as `alpha`."
-                )
-            return
+        mechanism = self._mechanism
+        given = self.get_params(deep=False)
+        wrong = mechanism.obstacles(given)
+        if not mechanism.adds_to_minimizer:
+            wrong = self._unmet(X, persons) | wrong
+        reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
+        if reasons:
+            asked = self.mechanism
+            named = f'"{asked}"' if isinstance(asked, str) else repr(asked)
+            if asked is None:
+                named += f'`, which is "{mechanism.name}" under `{self.noise_scale!r}'
+            remedy = "" if mechanism.adds_to_minimizer else ', or pass `mechanism="output"`'
+            raise ValueError(
+                f"`mechanism={named}` does not go with these parameters: {'; '.join(reasons)}. "
+                f"Change them{remedy}."
+            )
+
+    def _unmet(self, X: Any, persons: Any) -> dict[str, bool]:
+        """Return what noise that is not on a minimizer needs, and whether it is missing."""
         public = self._promises().public
-        wrong = {
+        return {
             "`noise_scale` must be an `EpsilonDelta` or `GaussianDP` of skleak.mechanisms: a number"
             " is a scale of noise on the coefficients alone, which attacks, auditors and other "
             "goals know how to set; got "
             # A subclass may resolve itself in another way, which is not asked here.
             f"{self.noise_scale!r}": type(self.noise_scale) not in (EpsilonDelta, GaussianDP),
-            "`fit_intercept` must be False, as every coefficient has to be penalized: append a "
-            "constant column to X for an intercept, and count its square in `data_norm`": (
-                self.fit_intercept
-            ),
             "`data_norm` must be promised, a public bound on the norm of a row": (
                 self.data_norm is None
             ),
-            **self._mechanism_obstacles(),
             "`public` must hold 'n_samples'": "n_samples" not in public,
             "`public` must hold 'sample_weight' where there are weights": (
                 self._weighted and "sample_weight" not in public
@@ -87,76 +103,85 @@ class ObjectivePerturbedModel(PrivateLinearModel):
             "`persons` must be None: the guarantee is about one row": persons is not None,
             "X must lie in memory": is_large_source(X),
         }
-        reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
-        if reasons:
-            given = '"objective"' if self.mechanism == "objective" else repr(self.mechanism)
-            raise ValueError(
-                f"`mechanism={given}` does not go with these parameters: {'; '.join(reasons)}. "
-                'Change them, or pass `mechanism="output"`.'
-            )
 
-    @property
-    def _robust(self) -> tuple[float, float] | tuple[()]:
-        """Width of a pseudo-Huber loss and bound on its target; empty for another loss."""
-        return ()
-
-    def _release_perturbed(self, objective: Objective, task: Task) -> None:
-        """Fit with noise in the objective. Nothing confidential is kept."""
+    def _release_by_mechanism(self, objective: Objective, task: Task) -> None:
+        """Fit with noise from public numbers. Nothing confidential is kept."""
         goal, promises = self.noise_scale, self._promises()
-        assert isinstance(goal, EpsilonDelta | GaussianDP)
         assert promises.data_norm is not None
-        total, weight = objective.total, objective.weight_range[1]
         with task.part("calibration"):
-            noise = ObjectiveNoise.calibrated(
-                goal,
-                None if isinstance(self.alpha, str) else float(self.alpha) * total,
-                objective.n_parameters,
+            table = PublicTable(
                 objective.n_records,
-                total,
-                weight,
+                objective.X.shape[1],
                 promises.data_norm * (1.0 + promises.norm_rounding),
-                *self._robust,
+                objective.n_parameters,
+                getattr(self, "target_bound", None),
+                bool(self.fit_intercept),
+                None if isinstance(self.alpha, str) else float(self.alpha),
+                objective.total,
+                objective.weight_range[1],
             )
+            noise = self._mechanism.calibrate(goal, table)
             delta = {"delta": goal.delta} if isinstance(goal, EpsilonDelta) else {}
-            guarantee = objective_perturbation_guarantee(noise, promises, **delta)
+            guarantee = noise_guarantee(noise, promises, **delta)
         for name in ("_state", "n_iter_"):  # of a fit before, by another mechanism
             self.__dict__.pop(name, None)
-        self.alpha_ = noise.strength / total
-        self.gradient_noise_scale_, self.noise_scale_ = (
-            noise.gradient_noise_scale,
-            noise.noise_scale,
-        )
-        self.loss_ = self._loss.name
-        if noise.width is not None:
-            self.loss_ = f"pseudo-Huber of width {noise.width:.6g}"
         self._terms, self._goal, self._guarantee = promises, None, guarantee
+        self.coef_noise_scale_ = self.intercept_noise_scale_ = None
+        describe_noise(noise, self, table)
         self._made_as = {**self._provenance(), "sample_weight": self._weighted}
         if self.ledger is not None:
             self._opened_ledger().record(
                 self.ledger_dataset,
                 None,  # its Fisher information is not known
                 mu=guarantee.composed_mu if guarantee.holds else None,
-                description={**self._provenance(), "noise_scale": noise.noise_scale},
+                description={**self._provenance(), "noise_scale": self.noise_scale_},
                 aligned=False,
             )
         with task.part("solve"):
-            records = objective.X, objective.y, objective.sample_weight
-            drawn, _ = noise.release(*records, self.random_state)
-        self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
-        self.coef_, self.intercept_ = self._shaped(drawn.parameters, len(drawn.parameters))
-        self.coef_noise_scale_ = self.intercept_noise_scale_ = None
+            draw_by_mechanism(noise, self, objective)
 
     def _provenance(self) -> dict[str, Any]:
         made = super()._provenance()
-        if not self._perturbs_objective:
+        if self._mechanism.adds_to_minimizer:
             return made
         del made["tol"]
-        scale = {"gradient_noise_scale": self.gradient_noise_scale_, "loss": self.loss_}
-        return {**made, "mechanism": "objective", "goal": repr(self.noise_scale), **scale}
+        stated = {"goal": repr(self.noise_scale), "loss": self.loss_}
+        if hasattr(self, "gradient_noise_scale_"):
+            stated["gradient_noise_scale"] = self.gradient_noise_scale_
+        return {**made, "mechanism": self._mechanism.name, **stated}
+
+
+@singledispatch
+def describe_noise(noise: Any, model: Any, table: PublicTable) -> None:
+    """Set what a model says of its noise, from public numbers alone."""
+    raise NotImplementedError
+
+
+@describe_noise.register
+def _(noise: ObjectiveNoise, model: Any, table: PublicTable) -> None:
+    model.alpha_ = noise.strength / float(table.total or table.n_records)
+    model.gradient_noise_scale_, model.noise_scale_ = noise.gradient_noise_scale, noise.noise_scale
+    model.loss_ = model._loss.name
+    if noise.width is not None:
+        model.loss_ = f"pseudo-Huber of width {noise.width:.6g}"
+
+
+@singledispatch
+def draw_by_mechanism(noise: Any, model: Any, objective: Objective) -> None:
+    """Draw noise, and set the parameters of a model."""
+    raise NotImplementedError
+
+
+@draw_by_mechanism.register
+def _(noise: ObjectiveNoise, model: Any, objective: Objective) -> None:
+    records = objective.X, objective.y, objective.sample_weight
+    drawn, _ = noise.release(*records, model.random_state)
+    model.noise_step_, model.noise_sampler_ = drawn.step, drawn.sampler
+    model.coef_, model.intercept_ = model._shaped(drawn.parameters, len(drawn.parameters))
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLinearRegression(LinearRegressionMixin, ObjectivePerturbedModel):
+class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
     """Linear regression with output perturbation that measures its leakage.
 
     Minimize
@@ -264,6 +289,10 @@ class PrivateLinearRegression(LinearRegressionMixin, ObjectivePerturbedModel):
     """
 
     _loss: ClassVar[PointwiseLoss] = SquaredLoss()
+    _mechanisms: ClassVar[dict[str, Mechanism]] = {
+        one.name: one for one in (OutputPerturbation(), ObjectivePerturbation())
+    }
+    _guaranteed: ClassVar[str] = "output"
     _released: ClassVar[type[ReleasedModel]] = ReleasedLinearRegression
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -278,33 +307,9 @@ class PrivateLinearRegression(LinearRegressionMixin, ObjectivePerturbedModel):
     )
     target_bound: float | None = field(default=None, kw_only=True)
 
-    def _mechanism_obstacles(self) -> dict[str, bool]:
-        least, most = WIDTHS
-        width: Any = getattr(self.mechanism, "huber", None)
-        is_number = isinstance(width, Real) and not isinstance(width, bool)
-        by_name = self.mechanism == "objective"
-        return {
-            "`mechanism` must be asked for as `ObjectivePerturbation(huber=0.1)` of "
-            "skleak.mechanisms: what is minimized is the pseudo-Huber loss in place of the squared "
-            "one, which estimates no conditional mean": by_name,
-            f"`huber` must be a number from {least} to {most}, the width of the loss as a share of "
-            f"`target_bound`; got {width!r}": (
-                not by_name and not (is_number and least <= float(width) <= most)
-            ),
-            "`target_bound` must be promised, a public bound on the absolute target": (
-                self.target_bound is None
-            ),
-        }
-
-    @property
-    def _robust(self) -> tuple[float, float]:
-        bound = float(self.target_bound or 0.0)
-        return float(getattr(self.mechanism, "huber", 0.0)) * bound, bound
-
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         y = np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept
-        if self._perturbs_objective and not fitted:
-            assert self.target_bound is not None
+        if not (self._mechanism.adds_to_minimizer or fitted or self.target_bound is None):
             beyond = np.flatnonzero(np.abs(y) > self.target_bound)
             if len(beyond):
                 raise ValueError(
@@ -318,7 +323,7 @@ class PrivateLinearRegression(LinearRegressionMixin, ObjectivePerturbedModel):
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLogisticRegression(ClassificationMixin, ObjectivePerturbedModel):
+class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
     """Logistic regression with output perturbation that measures its leakage.
 
     Minimize ``-sum_i s_i omega_i log p_i / N + alpha / 2 ||w||^2`` with p_i the probability of the
@@ -418,6 +423,10 @@ class PrivateLogisticRegression(ClassificationMixin, ObjectivePerturbedModel):
     """
 
     _loss: ClassVar[PointwiseLoss] = LogisticLoss()
+    _mechanisms: ClassVar[dict[str, Mechanism]] = {
+        one.name: one for one in (OutputPerturbation(), ObjectivePerturbation())
+    }
+    _guaranteed: ClassVar[str] = "objective"
     _released: ClassVar[type[ReleasedModel]] = ReleasedLogisticRegression
     _numeric_targets: ClassVar[bool] = False
 
@@ -432,16 +441,6 @@ class PrivateLogisticRegression(ClassificationMixin, ObjectivePerturbedModel):
     mechanism: Literal["output", "objective"] | ObjectivePerturbation | None = field(
         default=None, kw_only=True
     )
-
-    def _mechanism_obstacles(self) -> dict[str, bool]:
-        return {
-            "`mechanism` must have no `huber`, which is the width of a loss of numbers": (
-                getattr(self.mechanism, "huber", None) is not None
-            ),
-            "`classes` must be the two classes, as public knowledge": (
-                self.classes is None or len(np.unique(np.ravel(np.asarray(self.classes)))) != 2
-            ),
-        }
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         if not fitted:
@@ -500,9 +499,11 @@ class PrivateLogisticRegression(ClassificationMixin, ObjectivePerturbedModel):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what takes two classes only."""
         tags = super().__sklearn_tags__()
-        one_class_more = self.reweighting is None and not self._perturbs_objective
-        tags.classifier_tags.multi_class = one_class_more and (
-            isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
+        tags.classifier_tags.multi_class = (
+            self.reweighting is None
+            and self._chosen_mechanism().adds_to_minimizer
+            and isinstance(self.noise_covariance, str)
+            and self.noise_covariance == "isotropic"
         )
         return tags
 

@@ -40,6 +40,7 @@ from skleak.linear_model._large import large_records
 from skleak.mechanisms import NoiseGoal, NoiseKind, Reweighting, release_on_grid
 from skleak.mechanisms.goals import resolve_goal
 from skleak.mechanisms.grids import GridRelease
+from skleak.mechanisms.protocol import Mechanism, OutputPerturbation
 from skleak.report import LeakageReport
 from skleak.report.guarantee import Promises
 from skleak.report.leakage import build_leakage_report
@@ -453,6 +454,8 @@ COMPUTED_ON_DEMAND = ("fisher_information_loss_", "diagonal_fisher_information_l
 class MeasuredModel(LinearModelParameters):
     """Leakage of the records of a fitted model, which keeps its confidential state."""
 
+    # What the last fit added its noise by.
+    _mechanism: Mechanism = OutputPerturbation()
     _state: FitState
     _terms: Promises
     _goal: NoiseGoal | None
@@ -486,14 +489,13 @@ class MeasuredModel(LinearModelParameters):
 
     def _confidential_state(self) -> FitState:
         check_is_fitted(self)
-        if hasattr(self, "gradient_noise_scale_"):
+        if not self._mechanism.adds_to_minimizer:
             labels = (
                 "; and labels given all else are told apart as two Gaussians that lie the norm of "
                 "the row, times its weight, over `gradient_noise_scale_` apart"
             )
             raise AttackNotApplicableError(
-                "What records leak through noise in the objective is not measured, and attacks on "
-                "it are not known: the formulas of noise on the parameters do not hold for it. "
+                f"{self._mechanism.unmeasured} "
                 "`release().provenance_['differential_privacy']` bounds every attack"
                 f"{labels if hasattr(self, 'classes_') else ''}. Fit with "
                 '`mechanism="output"` to measure.'

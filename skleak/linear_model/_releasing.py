@@ -322,11 +322,6 @@ class ReleasableModel(IndividuallyMeasuredModel):
         return True
 
     @property
-    def _perturbs_objective(self) -> bool:
-        """True if noise is added to the objective, and not to its minimizer."""
-        return False
-
-    @property
     def _penalty(self) -> float:
         """Penalty relative to the mean loss."""
         return float(self.alpha)
@@ -501,8 +496,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
                 "parameters promise would reveal that of these records. Raise `max_iter` or "
                 "`alpha`, or scale the columns, and fit again."
             )
-        # That the noise is little beside the coefficients says nothing of noise in the objective.
-        step = 0.0 if hasattr(self, "gradient_noise_scale_") else self.noise_step_
+        # That the noise is little beside the coefficients says nothing of noise elsewhere.
+        step = self.noise_step_ if self._mechanism.adds_to_minimizer else 0.0
         warn_of_release(seeded=self._terms.seeded, noise_scale=self.noise_scale_, step=step)
         self._warn_if_unprotected()
         made_as = {**self._made_as, "differential_privacy": _stated(self._guarantee)}

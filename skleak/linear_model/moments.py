@@ -13,17 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import LinearRegressionMixin, warn_of_release
 from skleak.exceptions import NoGuaranteeError
-from skleak.mechanisms import EpsilonDelta, GaussianDP
+from skleak.mechanisms import EpsilonDelta, GaussianDP, SufficientStatistics
 from skleak.mechanisms.moments import MomentsNoise
-from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, moments_guarantee
+from skleak.mechanisms.protocol import PublicTable
+from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
 from skleak.utils._arguments import check_level, check_scalar
 from skleak.utils._blocks import is_large_source
 from skleak.utils._confidential import warn_of_written_seed
 from skleak.utils._records import values_withheld
 from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole, validate_data
 from skleak.utils._typing import FloatArray, RandomState
-
-_MOST_COLUMNS = 2000  # the square of it is released
 
 
 class MomentsRegression(LinearRegressionMixin, BaseEstimator):
@@ -292,15 +291,14 @@ class PrivateMoments(BaseEstimator):
         MomentsNoise
             With ``mu``, ``largest_loss``, and the ``distance`` of any two records.
         """
-        return MomentsNoise.calibrated(
-            self.goal,
-            n_features,
+        public = PublicTable(
             n_samples,
+            n_features,
             self.data_norm,
-            self.target_bound,
-            intercept=self.fit_intercept,
-            expected_norm=self.expected_norm,
+            target_bound=self.target_bound,
+            fit_intercept=self.fit_intercept,
         )
+        return SufficientStatistics(self.expected_norm).calibrate(self.goal, public)
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
@@ -334,18 +332,13 @@ class PrivateMoments(BaseEstimator):
         with values_withheld(X, y):
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         rows, targets = np.asarray(X), np.asarray(y, dtype=np.float64)
-        if rows.shape[1] > _MOST_COLUMNS:
-            raise ValueError(
-                f"X has {rows.shape[1]} columns; at most {_MOST_COLUMNS} are supported, as their "
-                "square is released. Use PrivateSGDRegressor, or fewer columns."
-            )
-        self._check_bounds(rows, targets)
         noise = self.planned(*rows.shape)
+        self._check_bounds(rows, targets)
         self.leakage_ = noise.losses(*noise.scaled(rows, targets))
         self.noise_, self.largest_leakage_ = noise, noise.largest_loss
         promises = Promises(self.data_norm, public, seeded=self.random_state is not None)
         delta = self.goal.delta if isinstance(self.goal, EpsilonDelta) else DELTA
-        self._guarantee = moments_guarantee(noise, promises, delta=delta)
+        self._guarantee = noise_guarantee(noise, promises, delta=delta)
         self._moments = noise.release(rows, targets, self.random_state)
         return self
 

@@ -3,6 +3,7 @@
 from skleak.mechanisms.calibration import MaxAdvantage, NoiseKind, calibrate
 from skleak.mechanisms.goals import EpsilonDelta, GaussianDP, MaxLeakage, NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.grids import Reweighting, release_on_grid
+from skleak.mechanisms.moments import SufficientStatistics
 from skleak.mechanisms.objective import ObjectivePerturbation
 from skleak.utils import announce as _announce
 
@@ -16,6 +17,7 @@ __all__ = [
     "ObjectivePerturbation",
     "PublicNoiseGoal",
     "Reweighting",
+    "SufficientStatistics",
     "calibrate",
     "release_on_grid",
 ]

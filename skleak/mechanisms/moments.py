@@ -30,22 +30,28 @@ rounding adds s/2 to a norm, and 1/(1 + s) + s/2 < 1 for s < 1.
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
 from skleak.accounting import discrete_gaussian_epsilon
-from skleak.accounting.discrete import discrete_gaussian_cover, discrete_gaussian_mu
+from skleak.accounting.discrete import (
+    discrete_gaussian_cover,
+    discrete_gaussian_delta,
+    discrete_gaussian_mu,
+)
 from skleak.mechanisms.goals import EpsilonDelta, GaussianDP
 from skleak.mechanisms.grids import release_on_grid
+from skleak.mechanisms.protocol import Mechanism, PublicTable
 from skleak.utils._arguments import check_scalar, make_generator
 from skleak.utils._typing import FloatArray, RandomState
 
 # Cells of the second target on which the weight of the squared targets is found.
 _TARGETS = np.linspace(-1.0, 1.0, 20_001)
 _KEPT = 1e-8  # of mu, for rounding
+_MOST_COLUMNS = 2000  # the square of it is released
 _FAR = 1e150  # what is longer has this length before it is clipped
 
 
@@ -154,6 +160,91 @@ def moments_split(
 
 
 @dataclass(frozen=True)
+class SufficientStatistics(Mechanism):
+    """Noise on the sums that a linear regression is made of, as the ``mechanism`` of an estimator.
+
+    Parameters
+    ----------
+    expected_norm : float, default=1.0
+        Public guess of the norm of the coefficients times ``data_norm / target_bound``, which
+        splits the noise best. A wrong one costs accuracy alone.
+
+    Examples
+    --------
+    >>> noise = SufficientStatistics().calibrate(
+    ...     GaussianDP(1.0), PublicTable(100, 3, 1.0, target_bound=1.0)
+    ... )
+    >>> round(noise.mu, 6)
+    1.0
+    """
+
+    expected_norm: float = 1.0
+
+    name: ClassVar[str] = "moments"
+    title: ClassVar[str] = "sufficient statistics"
+    unmeasured: ClassVar[str] = (
+        "What records leak through sums with noise is not measured here: the formulas of noise on "
+        "the parameters do not hold for them. It is a function of each record alone, which "
+        "`skleak.linear_model.PrivateMoments` has as `leakage_` and `distance`."
+    )
+
+    def calibrate(self, goal: "EpsilonDelta | GaussianDP", public: PublicTable) -> "MomentsNoise":
+        """Find the least noise of a goal, from public numbers alone.
+
+        Parameters
+        ----------
+        goal : EpsilonDelta or GaussianDP
+            The goal.
+        public : PublicTable
+            Public numbers of the table, with ``target_bound``.
+
+        Returns
+        -------
+        MomentsNoise
+
+        Raises
+        ------
+        ValueError
+            For more than 2,000 columns, a number out of range, or a goal out of reach.
+        """
+        if public.n_features > _MOST_COLUMNS:
+            raise ValueError(
+                f"X has {public.n_features} columns; at most {_MOST_COLUMNS} are supported, as "
+                "their square is released. Use PrivateSGDRegressor, or fewer columns."
+            )
+        return MomentsNoise.calibrated(
+            goal,
+            public.n_features,
+            public.n_records,
+            public.data_norm,
+            float("nan") if public.target_bound is None else public.target_bound,
+            intercept=public.fit_intercept,
+            expected_norm=self.expected_norm,
+        )
+
+    def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:
+        """Say what of the public parameters of an estimator does not go with it, and if it is so.
+
+        Parameters
+        ----------
+        given : dict
+            Parameters of the estimator by name.
+
+        Returns
+        -------
+        dict of str to bool
+        """
+        return {
+            "`mechanism` must not be sums, which make linear regressions alone": (
+                "target_bound" not in given
+            ),
+            "`target_bound` must be promised, a public bound on the absolute target": (
+                given.get("target_bound") is None
+            ),
+        }
+
+
+@dataclass(frozen=True)
 class MomentsNoise:
     """Public numbers of a release of moments.
 
@@ -183,6 +274,8 @@ class MomentsNoise:
     n_records: int
     data_norm: float = 1.0
     target_bound: float = 1.0
+
+    mechanism: ClassVar[type[Mechanism]] = SufficientStatistics
 
     @classmethod
     def calibrated(
@@ -282,6 +375,20 @@ class MomentsNoise:
         float
         """
         return float(discrete_gaussian_epsilon(self.mu, delta, n_parameters=self.n_numbers))
+
+    def profile(self, epsilon: npt.ArrayLike) -> Any:
+        """Bound delta of the release at an epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or array-like, at least 0
+            Bound on the log-likelihood ratio, in nats; finite.
+
+        Returns
+        -------
+        float or ndarray
+        """
+        return discrete_gaussian_delta(self.mu, epsilon, n_parameters=self.n_numbers)
 
     def scaled(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Clip records to the bounds, scale them by these, and round them.

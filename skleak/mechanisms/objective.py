@@ -13,14 +13,21 @@ as the objective is strongly convex; a ridge too small for that is refused befor
 """
 
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy import linalg
 from scipy.special import expit
 
-from skleak.accounting.discrete import discrete_gaussian_cover, discretized_epsilon
+from skleak.accounting.discrete import (
+    discrete_gaussian_cover,
+    discretized_delta,
+    discretized_epsilon,
+)
 from skleak.accounting.objective import (
+    objective_delta,
     objective_epsilon,
     objective_mu,
     objective_noise_scale,
@@ -28,6 +35,7 @@ from skleak.accounting.objective import (
 )
 from skleak.mechanisms.goals import EpsilonDelta, GaussianDP
 from skleak.mechanisms.grids import Grid, GridRelease, release_on_grid
+from skleak.mechanisms.protocol import Mechanism, PublicTable
 from skleak.utils._arguments import check_scalar, make_generator
 from skleak.utils._blocks import row_blocks
 from skleak.utils._linalg import (
@@ -56,7 +64,7 @@ _KEPT = 1e-8
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(Mechanism):
     """Noise in the objective, as the ``mechanism`` of an estimator.
 
     Parameters
@@ -75,6 +83,91 @@ class ObjectivePerturbation:
     """
 
     huber: float | None = None
+
+    name: ClassVar[str] = "objective"
+    title: ClassVar[str] = "objective perturbation"
+    unmeasured: ClassVar[str] = (
+        "What records leak through noise in the objective is not measured, and attacks on it are "
+        "not known: the formulas of noise on the parameters do not hold for it."
+    )
+    most_classes: ClassVar[int] = 2
+
+    def calibrate(self, goal: "EpsilonDelta | GaussianDP", public: PublicTable) -> "ObjectiveNoise":
+        """Find the least noise of a goal, from public numbers alone.
+
+        Parameters
+        ----------
+        goal : EpsilonDelta or GaussianDP
+            The goal.
+        public : PublicTable
+            Public numbers of the table, with ``target_bound`` under a ``huber``.
+
+        Returns
+        -------
+        ObjectiveNoise
+        """
+        total = float(public.n_records) if public.total is None else public.total
+        robust: tuple[float, ...] = ()
+        if self.huber is not None and public.target_bound is not None:
+            robust = (self.huber * public.target_bound, public.target_bound)
+        return ObjectiveNoise.calibrated(
+            goal,
+            None if public.alpha is None else public.alpha * total,
+            public.n_features if public.n_parameters is None else public.n_parameters,
+            public.n_records,
+            total,
+            public.largest_weight,
+            public.data_norm,
+            *robust,
+        )
+
+    def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:
+        """Say what of the public parameters of an estimator does not go with it, and if it is so.
+
+        Parameters
+        ----------
+        given : dict
+            Parameters of the estimator by name.
+
+        Returns
+        -------
+        dict of str to bool
+        """
+        least, most = WIDTHS
+        width: Any = self.huber
+        needed = {
+            "`fit_intercept` must be False, as every coefficient has to be penalized: append a "
+            "constant column to X for an intercept, and count its square in `data_norm`": (
+                given["fit_intercept"]
+            )
+        }
+        if "classes" in given:
+            classes = given["classes"]
+            n_classes = 0 if classes is None else len(np.unique(np.ravel(np.asarray(classes))))
+            return {
+                **needed,
+                "`mechanism` must have no `huber`, which is the width of a loss of numbers": (
+                    width is not None
+                ),
+                "`classes` must be the two classes, as public knowledge": (
+                    not 2 <= n_classes <= self.most_classes
+                ),
+            }
+        by_name = isinstance(given["mechanism"], str)
+        is_number = isinstance(width, Real) and not isinstance(width, bool)
+        return {
+            **needed,
+            "`mechanism` must be asked for as `ObjectivePerturbation(huber=0.1)` of "
+            "skleak.mechanisms: what is minimized is the pseudo-Huber loss in place of the squared "
+            "one, which estimates no conditional mean": by_name,
+            f"`huber` must be a number from {least} to {most}, the width of the loss as a share of "
+            f"`target_bound`; got {width!r}": (
+                not by_name and not (is_number and least <= float(width) <= most)
+            ),
+            "`target_bound` must be promised, a public bound on the absolute target": (
+                given["target_bound"] is None
+            ),
+        }
 
 
 @dataclass(frozen=True)
@@ -123,6 +216,8 @@ class ObjectiveNoise:
     n_parameters: int
     width: float | None = None
     target_bound: float | None = None
+
+    mechanism: ClassVar[type[Mechanism]] = ObjectivePerturbation
 
     @classmethod
     def calibrated(
@@ -258,6 +353,26 @@ class ObjectiveNoise:
         return discretized_epsilon(
             lambda rest: objective_epsilon(self.noise, self.ridge, rest, **given),
             delta,
+            n_parameters=self.n_parameters,
+            n_steps=2,
+        )
+
+    def profile(self, epsilon: npt.ArrayLike) -> Any:
+        """Bound delta of the release at an epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or array-like, at least 0
+            Bound on the log-likelihood ratio, in nats; finite.
+
+        Returns
+        -------
+        float or ndarray
+        """
+        given: dict[str, Any] = {"output_mu": self.output_mu, "two_sided": self.width is not None}
+        return discretized_delta(
+            lambda loss: objective_delta(self.noise, self.ridge, loss, **given),
+            epsilon,
             n_parameters=self.n_parameters,
             n_steps=2,
         )

@@ -5,24 +5,23 @@ the two apart is exactly as hard as telling N(0, 1) from N(D, 1): for the record
 the other records that there are.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from skleak.accounting import discrete_gaussian_epsilon, output_perturbation_sensitivity
-from skleak.accounting.discrete import (
-    discrete_gaussian_cover,
-    discrete_gaussian_rho,
-    rounded_sensitivity,
-)
+from skleak.accounting.discrete import rounded_sensitivity
+from skleak.exceptions import NoGuaranteeError
 from skleak.influence.leakage import leakage_model
 from skleak.influence.removal import distances_without, removal_distances
 from skleak.influence.state import FitState, PartialState
 from skleak.mechanisms.grids import Grid
 from skleak.mechanisms.moments import MomentsNoise
 from skleak.mechanisms.objective import ObjectiveNoise
+from skleak.mechanisms.protocol import OutputNoise
 from skleak.report.document import sentences
 from skleak.utils._blocks import is_large
 from skleak.utils._geometry import true_positives
@@ -116,6 +115,8 @@ class DifferentialPrivacy:
         of sufficient statistics, there is no ``sensitivity`` or ``rho``.
     assumptions : tuple of str
         What a guarantee of noise in the objective or on sufficient statistics rests on.
+    noise : OutputNoise, ObjectiveNoise, MomentsNoise or None
+        Public numbers of the noise; None without guarantee.
 
     Examples
     --------
@@ -134,6 +135,32 @@ class DifferentialPrivacy:
     exact: bool = False
     mechanism: str = "output perturbation"
     assumptions: tuple[str, ...] = ()
+    noise: OutputNoise | ObjectiveNoise | MomentsNoise | None = field(default=None, repr=False)
+
+    def profile(self, epsilon: npt.ArrayLike) -> Any:
+        """Bound delta at any epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or array-like, at least 0
+            Bound on the log-likelihood ratio, in nats; finite.
+
+        Returns
+        -------
+        float or ndarray
+            Upper bound on delta.
+
+        Raises
+        ------
+        NoGuaranteeError
+            Where there is no guarantee.
+        """
+        if self.noise is None:
+            raise NoGuaranteeError(
+                "Without a guarantee of differential privacy there is no privacy profile: "
+                f"{'; '.join(self.reasons)}."
+            )
+        return self.noise.profile(epsilon)
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -179,31 +206,31 @@ def output_perturbation_guarantee(
     sensitivity = rounded_sensitivity(release_sensitivity(state, promises), n_parameters, step)
     # Against the noise in the direction where there is least of it.
     least = state.noise_scale * np.sqrt(state.noise.smallest_variance)
-    mu = float(sensitivity / least)
-    sizes = {"n_parameters": n_parameters, "relative_step": step / least}
-    # Both functions count the rounding themselves.
+    # It counts the rounding itself.
     unrounded = float(release_sensitivity(state, promises) / least)
+    noise = OutputNoise(state.noise_scale, unrounded, n_parameters, step / least)
     return DifferentialPrivacy(
         True,
         (),
         float(sensitivity),
-        mu,
+        float(sensitivity / least),
         delta,
-        float(discrete_gaussian_epsilon(unrounded, delta, **sizes)),
-        float(discrete_gaussian_rho(unrounded, **sizes)),
-        float(discrete_gaussian_cover(unrounded, **sizes)),
+        noise.epsilon(delta),
+        noise.rho,
+        noise.composed_mu,
         state.noise.is_identity,
+        noise=noise,
     )
 
 
-def objective_perturbation_guarantee(
-    noise: ObjectiveNoise, promises: Promises, *, delta: float = DELTA
+def noise_guarantee(
+    noise: ObjectiveNoise | MomentsNoise, promises: Promises, *, delta: float = DELTA
 ) -> DifferentialPrivacy:
-    """State the privacy of a regression with noise in its objective.
+    """State the privacy of noise in an objective, or on moments and all that is computed from them.
 
     Parameters
     ----------
-    noise : ObjectiveNoise
+    noise : ObjectiveNoise or MomentsNoise
         Public numbers of the release.
     promises : Promises
         What is public, and where the noise came from.
@@ -215,10 +242,11 @@ def objective_perturbation_guarantee(
     DifferentialPrivacy
         About rows as the estimator received them, as that of output perturbation is.
     """
-    mechanism = "objective perturbation"
-    reasons = _said("release", promises=promises, noise=noise.gradient_noise_scale)
+    title = noise.mechanism.title
+    reasons = undeclared(promises, weighted=promises.weighted)
+    reasons += _said("release", promises=promises, noise=noise.mu)
     if reasons:
-        return DifferentialPrivacy(False, tuple(reasons), delta=delta, mechanism=mechanism)
+        return DifferentialPrivacy(False, tuple(reasons), delta=delta, mechanism=title)
     return DifferentialPrivacy(
         True,
         mu=noise.mu,
@@ -226,43 +254,9 @@ def objective_perturbation_guarantee(
         epsilon=noise.epsilon(delta),
         composed_mu=noise.composed_mu,
         exact=True,
-        mechanism=mechanism,
-        assumptions=tuple(_said("perturbed", promises=promises, noise=noise)),
-    )
-
-
-def moments_guarantee(
-    noise: MomentsNoise, promises: Promises, *, delta: float = DELTA
-) -> DifferentialPrivacy:
-    """State the privacy of moments with noise, and of all that is computed from them.
-
-    Parameters
-    ----------
-    noise : MomentsNoise
-        Public numbers of the release.
-    promises : Promises
-        What is public, and where the noise came from.
-    delta : float, default=1e-6
-        Delta at which epsilon is stated.
-
-    Returns
-    -------
-    DifferentialPrivacy
-        About rows as the estimator received them, as that of output perturbation is.
-    """
-    mechanism = "sufficient statistics"
-    reasons = undeclared(promises) + _said("release", promises=promises, noise=noise.mu)
-    if reasons:
-        return DifferentialPrivacy(False, tuple(reasons), delta=delta, mechanism=mechanism)
-    return DifferentialPrivacy(
-        True,
-        mu=noise.mu,
-        delta=delta,
-        epsilon=noise.epsilon(delta),
-        composed_mu=noise.composed_mu,
-        exact=True,
-        mechanism=mechanism,
-        assumptions=tuple(_said("moments", noise=noise)),
+        mechanism=title,
+        assumptions=tuple(_said(noise.mechanism.name, promises=promises, noise=noise)),
+        noise=noise,
     )
 
 
@@ -282,7 +276,7 @@ def guarantee_obstacles(state: FitState, promises: Promises) -> list[str]:
     """
     objective = state.objective
     smallest, largest = objective.weight_range
-    before = _said("objective", promises=promises, objective=objective, persons=state.persons)
+    before = _said("loss", promises=promises, objective=objective, persons=state.persons)
     # That weights are equal is a function of them: a guarantee must not tell it.
     declared = undeclared(promises, weighted=promises.weighted or smallest != largest)
     after = [] if state.converged else [_NOT_CONVERGED]

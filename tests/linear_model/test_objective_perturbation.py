@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.model_selection import train_test_split
 
 from skleak._released import ReleasedLinearRegression, ReleasedLogisticRegression
-from skleak.accounting import LeakageLedger, gaussian_epsilon
+from skleak.accounting import LeakageLedger, gaussian_delta, gaussian_epsilon
 from skleak.accounting.gaussian import mu_from_epsilon_delta
 from skleak.attacks import (
     BlackBoxAttributeInference,
@@ -105,6 +105,35 @@ def test_all_parts_together_keep_the_goal(goal, n_parameters, n_records, total):
         assert noise.epsilon(goal.delta) <= goal.epsilon
     assert noise.output_mu < 0.011 * noise.mu
     assert noise.error > noise.tolerance > 0.0
+
+
+@pytest.mark.parametrize(
+    "mechanism, changed",
+    [
+        ("objective", {}),
+        ("objective", {"alpha": 0.02}),
+        ("output", {"alpha": 0.1}),
+    ],
+)
+@pytest.mark.parametrize("goal", GOALS)
+def test_profile_is_the_inverse_of_epsilon_and_above_that_of_gaussian_noise(
+    goal, mechanism, changed
+):
+    model = _model(goal, mechanism=mechanism, **changed).fit(*_table())
+    guarantee = model._guarantee
+    deltas = np.array([1e-9, 1e-6, 1e-3])
+    epsilons = np.array([guarantee.noise.epsilon(delta) for delta in deltas])
+    assert_allclose(guarantee.profile(epsilons), deltas, rtol=1e-5)
+    losses = np.linspace(0.0, 4.0, 9)
+    curve, composed = guarantee.profile(losses), gaussian_delta(guarantee.composed_mu, losses)
+    least = guarantee.mu if mechanism == "output" else 2.0 / guarantee.noise.noise
+    assert np.all(curve >= gaussian_delta(least, losses) * (1.0 - 1e-9))
+    assert np.all(curve <= composed * (1.0 + 2e-3) + 1e-18)
+    assert isinstance(guarantee.profile(1.0), float)
+    assert np.all(np.diff(curve) <= 0.0)
+    none = _model(goal, mechanism=mechanism, random_state=0, **changed).fit(*_table())._guarantee
+    with pytest.raises(NoGuaranteeError, match="no privacy profile: the noise came from a seed"):
+        none.profile(1.0)
 
 
 @pytest.mark.parametrize("strength", [0.1, 5.0])

@@ -128,6 +128,7 @@ def test_goal_is_kept_and_nothing_wasted(goal, intercept):
         assert goal.epsilon * (1.0 - 1e-5) < noise.epsilon(goal.delta) <= goal.epsilon
         assert noise.mu == pytest.approx(mu_from_epsilon_delta(1.0, 1e-6), rel=1e-6)
         assert noise.epsilon(1e-3) >= gaussian_epsilon(noise.mu, 1e-3)
+    assert_allclose(noise.profile([noise.epsilon(1e-6)]), 1e-6, rtol=1e-6)
     assert noise.c == pytest.approx(free_square(noise.a, noise.b, noise.e, noise.f))
 
 

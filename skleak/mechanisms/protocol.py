@@ -1,0 +1,218 @@
+"""What a mechanism is, which calibrates noise from public numbers; and noise on a minimizer."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy.typing as npt
+
+from skleak.accounting import discrete_gaussian_epsilon
+from skleak.accounting.discrete import (
+    discrete_gaussian_cover,
+    discrete_gaussian_delta,
+    discrete_gaussian_rho,
+)
+from skleak.mechanisms.goals import PublicNoiseGoal, PublicProblem
+
+
+@dataclass(frozen=True)
+class PublicTable:
+    """Public numbers of a table and of the model to be fitted, from which noise is calibrated.
+
+    Parameters
+    ----------
+    n_records, n_features : int
+        Number of records and of columns.
+    data_norm : float
+        Largest norm of a record.
+    n_parameters : int or None, default=None
+        Number of parameters of the model; None for ``n_features``.
+    target_bound : float or None, default=None
+        Largest size of a target.
+    fit_intercept : bool, default=False
+        The model has an intercept.
+    alpha : float or None, default=None
+        Penalty relative to the mean loss; None to choose it by the goal.
+    total, largest_weight : float or None, float
+        Sum of the sample weights, None for ``n_records``; and the largest.
+
+    Examples
+    --------
+    >>> PublicTable(100, 3, 1.0).largest_weight
+    1.0
+    """
+
+    n_records: int
+    n_features: int
+    data_norm: float
+    n_parameters: int | None = None
+    target_bound: float | None = None
+    fit_intercept: bool = False
+    alpha: float | None = None
+    total: float | None = None
+    largest_weight: float = 1.0
+
+
+class Mechanism(ABC):
+    """Where the noise of a model is added, as the ``mechanism`` of an estimator.
+
+    Subclasses are frozen dataclasses whose constructors only store. What ``calibrate`` returns
+    holds public numbers: of a guarantee ``mu``, ``composed_mu``, ``epsilon(delta)`` and
+    ``profile(epsilon)``.
+
+    Attributes
+    ----------
+    name : str
+        By which an estimator takes it.
+    title : str
+        By which a guarantee states it.
+    adds_to_minimizer : bool
+        True if the minimizer is found first, and what noise on it leaks is measured.
+    unmeasured : str
+        Why there are no measures of leakage, where there are none.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    adds_to_minimizer: ClassVar[bool] = False
+    unmeasured: ClassVar[str] = ""
+
+    @abstractmethod
+    def calibrate(self, goal: Any, public: Any) -> Any:
+        """Find the least noise of a goal, from public numbers alone."""
+
+    @abstractmethod
+    def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:
+        """Say what of the public parameters of an estimator does not go with it, and if it is so.
+
+        Parameters
+        ----------
+        given : dict
+            Parameters of the estimator by name.
+
+        Returns
+        -------
+        dict of str to bool
+            What is needed; True where it is missing.
+        """
+
+
+@dataclass(frozen=True)
+class OutputNoise:
+    """Public numbers of noise on a minimizer.
+
+    Parameters
+    ----------
+    noise_scale : float
+        Standard deviation of the noise on each parameter.
+    distance : float
+        Largest change of the minimizer (L2) when a record is replaced, over the noise; nan where
+        there is none.
+    n_parameters : int
+        Number of parameters.
+    relative_step : float
+        Step of the grid of the noise over its least standard deviation.
+
+    Examples
+    --------
+    >>> noise = OutputNoise(0.1, 1.0, 3, 2.0**-30)
+    >>> round(noise.profile(1.0), 6), round(noise.epsilon(1e-6), 3)
+    (0.126937, 4.887)
+    """
+
+    noise_scale: float
+    distance: float
+    n_parameters: int
+    relative_step: float
+
+    @property
+    def _sizes(self) -> dict[str, Any]:
+        return {"n_parameters": self.n_parameters, "relative_step": self.relative_step}
+
+    @property
+    def rho(self) -> float:
+        """Zero-concentrated differential privacy."""
+        return float(discrete_gaussian_rho(self.distance, **self._sizes))
+
+    @property
+    def composed_mu(self) -> float:
+        """A mu at which Gaussian noise is no more private than the release."""
+        return float(discrete_gaussian_cover(self.distance, **self._sizes))
+
+    def epsilon(self, delta: float) -> float:
+        """Bound epsilon of the release at a delta.
+
+        Parameters
+        ----------
+        delta : float in (0, 1)
+            Probability that the bound may fail.
+
+        Returns
+        -------
+        float
+        """
+        return float(discrete_gaussian_epsilon(self.distance, delta, **self._sizes))
+
+    def profile(self, epsilon: npt.ArrayLike) -> Any:
+        """Bound delta of the release at an epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or array-like, at least 0
+            Bound on the log-likelihood ratio, in nats; finite.
+
+        Returns
+        -------
+        float or ndarray
+        """
+        return discrete_gaussian_delta(self.distance, epsilon, **self._sizes)
+
+
+@dataclass(frozen=True)
+class OutputPerturbation(Mechanism):
+    """Noise on the minimizer, as the ``mechanism`` "output" of an estimator.
+
+    Examples
+    --------
+    >>> from skleak.mechanisms import GaussianDP
+    >>> public = PublicProblem(n_parameters=1, relative_step=0.0, unit_sensitivity=0.1)
+    >>> OutputPerturbation().calibrate(GaussianDP(0.5), public).noise_scale
+    0.2
+    """
+
+    name: ClassVar[str] = "output"
+    title: ClassVar[str] = "output perturbation"
+    adds_to_minimizer: ClassVar[bool] = True
+
+    def calibrate(self, goal: PublicNoiseGoal, public: PublicProblem) -> OutputNoise:
+        """Find the least noise of a goal, from public numbers alone.
+
+        Parameters
+        ----------
+        goal : PublicNoiseGoal
+            The goal.
+        public : PublicProblem
+            Public knowledge of the fit.
+
+        Returns
+        -------
+        OutputNoise
+        """
+        scale = float(goal.resolve(public))
+        distance = public.unit_sensitivity / scale
+        return OutputNoise(scale, distance, public.n_parameters, public.relative_step)
+
+    def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:
+        """Say what of the public parameters of an estimator does not go with it, and if it is so.
+
+        Parameters
+        ----------
+        given : dict
+            Parameters of the estimator by name.
+
+        Returns
+        -------
+        dict of str to bool
+        """
+        auto = '`alpha` must be a number: "auto" chooses the penalty of other mechanisms'
+        return {auto: isinstance(given["alpha"], str)}
