@@ -46,6 +46,7 @@ from skleak._release._document import (
 )
 from skleak._released import TABLE, ReleasedModel
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.linear_model.moments import ReleasedMoments
 from skleak.preprocessing import (
     PublicImputer,
     PublicOneHotEncoder,
@@ -592,7 +593,7 @@ def _judge(
     )
 
 
-def from_json(text: "str | bytes") -> "ReleasedModel | ReleasedPipeline":
+def from_json(text: "str | bytes") -> "ReleasedModel | ReleasedPipeline | ReleasedMoments":
     """Read a release that ``to_json`` wrote, of a model or of a pipeline.
 
     Parameters
@@ -602,7 +603,7 @@ def from_json(text: "str | bytes") -> "ReleasedModel | ReleasedPipeline":
 
     Returns
     -------
-    ReleasedModel or ReleasedPipeline
+    ReleasedModel, ReleasedPipeline or ReleasedMoments
         Predicts like the release that was written, to the last bit.
 
     Raises
@@ -621,6 +622,8 @@ def from_json(text: "str | bytes") -> "ReleasedModel | ReleasedPipeline":
     >>> bool((again.predict(X) == released.predict(X)).all())
     True
     """
-    kind, _ = read_document(text)
-    reader = ReleasedPipeline if kind == ReleasedPipeline.__name__ else ReleasedModel
-    return reader.from_json(text)
+    kind, content = read_document(text)
+    if kind == ReleasedPipeline.__name__:
+        return ReleasedPipeline.from_json(text)
+    reader: Any = ReleasedMoments if kind == ReleasedMoments.__name__ else ReleasedModel
+    return reader.from_content(kind, content)

@@ -1,8 +1,9 @@
 """Linear regression from moments with noise: one release, and fits of it without further cost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
+from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import LinearRegressionMixin, warn_of_release
+from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError
 from skleak.mechanisms import EpsilonDelta, GaussianDP
 from skleak.mechanisms.moments import MomentsNoise
@@ -20,6 +22,7 @@ from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, moment
 from skleak.utils._arguments import check_level, check_scalar
 from skleak.utils._blocks import is_large_source
 from skleak.utils._confidential import warn_of_written_seed
+from skleak.utils._files import write_document
 from skleak.utils._records import resolve_features, values_withheld
 from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole, validate_data
 from skleak.utils._typing import FloatArray, RandomState
@@ -121,6 +124,52 @@ class ReleasedMoments:
     differential_privacy: DifferentialPrivacy
     feature_names: Any
     widths: FloatArray
+
+    def to_json(self) -> str:
+        """Write the release as a document that `skleak.from_json` reads.
+
+        Returns
+        -------
+        str
+        """
+        names = None if self.feature_names is None else list(self.feature_names)
+        content = asdict(self) | {"feature_names": names}
+        return write_document(type(self).__name__, content)
+
+    @classmethod
+    def from_content(cls, kind: str, content: dict[str, Any]) -> Self:
+        """Read the release from the content of a document.
+
+        Parameters
+        ----------
+        kind : str
+            What it is a document of.
+        content : dict
+            What it says.
+
+        Returns
+        -------
+        ReleasedMoments
+
+        Raises
+        ------
+        ValueError
+            For fields that are unknown, missing or do not fit together.
+        """
+        try:
+            noise, moments = MomentsNoise(**content["noise"]), content["moments"]
+            names, d = content["feature_names"], noise.n_features
+            shapes = {"xx": (d, d), "xy": (d,), "yy": (), "x": (d,), "y": ()}
+            shares = {"xx": noise.a, "xy": noise.b, "yy": noise.c, "x": noise.e, "y": noise.f}
+            expected = {name: shapes[name] for name, share in shares.items() if share > 0.0}
+            found = {name: np.shape(value) for name, value in moments.items()}
+            if found != expected or content["widths"].shape != (d,):
+                raise ValueError(f"of {d} columns there are moments of shapes {found}")
+            names = None if names is None else np.asarray(names, dtype=object)
+            stated = DifferentialPrivacy(**content["differential_privacy"])
+            return cls(moments, noise, stated, names, content["widths"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"This {kind} is damaged: {error}.") from error
 
     def regress(
         self, target: Any = None, *, on: Any = None, alpha: float | Literal["edge"] = "edge"
@@ -281,6 +330,11 @@ class PrivateMoments(BaseEstimator):
     random_state : None, int, RandomState or Generator, default=None
         None draws noise from the operating system's cryptographic randomness. All else can be
         replayed, and is for experiments: no guarantee holds.
+    ledger : str, Path, LeakageLedger or None, default=None
+        A `skleak.accounting.LeakageLedger` or the path of an existing one, which each fit charges
+        before noise is drawn.
+    ledger_dataset : str, default="default"
+        Name of this data set in the ledger.
 
     Attributes
     ----------
@@ -325,6 +379,8 @@ class PrivateMoments(BaseEstimator):
         "clip": ["boolean"],
         "public": [str, "array-like"],
         "random_state": ["random_state", np.random.Generator],
+        "ledger": [str, PathLike, LeakageLedger, None],
+        "ledger_dataset": [str],
     }
 
     goal: "EpsilonDelta | GaussianDP"
@@ -336,6 +392,8 @@ class PrivateMoments(BaseEstimator):
     clip: bool = field(default=False, kw_only=True)
     public: Any = field(default=("n_samples",), kw_only=True)
     random_state: RandomState = field(default=None, kw_only=True)
+    ledger: Any = field(default=None, kw_only=True)
+    ledger_dataset: str = field(default="default", kw_only=True)
 
     def planned(self, n_samples: int, n_features: int) -> MomentsNoise:
         """Find the noise of a table of some size, before any record is seen.
@@ -415,8 +473,24 @@ class PrivateMoments(BaseEstimator):
         promises = Promises(noise.data_norm, public, seeded=self.random_state is not None)
         delta = self.goal.delta if isinstance(self.goal, EpsilonDelta) else DELTA
         self._guarantee = moments_guarantee(noise, promises, delta=delta)
+        if self.ledger is not None:
+            self._charge()
         self._moments = noise.release(rows, targets, self.random_state)
         return self
+
+    def _charge(self) -> None:
+        """Enter the largest loss that there can be, and the guarantee, into the ledger."""
+        ledger = self.ledger
+        ledger = ledger if isinstance(ledger, LeakageLedger) else LeakageLedger.open(ledger)
+        holds = self._guarantee.holds
+        most = self.largest_leakage_ * max(1.0, 1.0 / float(self.widths_.min()))
+        ledger.record(
+            self.ledger_dataset,
+            None if ledger.units else [most if holds else np.inf],  # in units of its own
+            mu=self._guarantee.composed_mu if holds else None,
+            description={"estimator": type(self).__name__, "goal": repr(self.goal)},
+            aligned=False,
+        )
 
     def _checked_widths(self) -> FloatArray:
         """Public bounds of the columns, (n_features,); ones where none were given."""

@@ -14,7 +14,8 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.pipeline import make_pipeline
 
 import skleak
-from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.accounting import LeakageLedger
+from skleak.exceptions import LeakageBudgetError, NoGuaranteeError, PrivacyLeakWarning
 from skleak.linear_model import PrivateMoments
 from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxLeakage
 from skleak.preprocessing import PublicScaler
@@ -205,10 +206,10 @@ def test_errors_are_withheld_where_noise_rules():
 
 
 @seeded
-@pytest.mark.parametrize("n_runs", [400, 2000])
 @pytest.mark.parametrize(
     ("fit_intercept", "n", "mu"), [(False, 5000, 0.5), (True, 5000, 0.5), (True, 30000, 0.237)]
 )
+@pytest.mark.parametrize("n_runs", [400, 2000])
 def test_intervals_hold_the_coefficients_of_the_population(fit_intercept, n, mu, n_runs):
     rng = np.random.default_rng(0)
     w, b = rng.normal(size=8) * 0.3, 0.2 * fit_intercept
@@ -356,6 +357,45 @@ def test_release_states_its_guarantee(goal):
     assert_array_equal(copied.regress().coef_, released.regress().coef_)
     released.moments["xx"][:] = 0.0
     assert (model.release().moments["xx"] != 0.0).any()
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_document_reads_back_as_the_release(fit_intercept, named):
+    X, y = _table()
+    X = pd.DataFrame(X, columns=["age", "bmi", "dose"]) if named else X
+    options = {"columns": [2.0] * 3, "fit_intercept": fit_intercept}
+    for model in (
+        _moments(fit_intercept=fit_intercept).fit(X, y),
+        PrivateMoments(EpsilonDelta(1.0, 1e-6), **options).fit(X),
+    ):
+        released = model.release()
+        again = skleak.from_json(released.to_json())
+        assert repr(again.differential_privacy) == repr(released.differential_privacy)
+        assert again.noise == released.noise
+        for target in (1, None)[: 1 + (model.target_bound is not None)]:
+            fits = [one.regress(target, alpha=0.2) for one in (released, again)]
+            assert_array_equal(fits[0].coef_, fits[1].coef_)
+            assert list(fits[0].summary().index) == list(fits[1].summary().index)
+    for wrong in ('"xx"', '"widths"', '"n_features"'):
+        with pytest.raises(ValueError, match="damaged"):
+            skleak.from_json(released.to_json().replace(wrong, '"zz"'))
+
+
+def test_a_ledger_is_charged_before_noise_is_drawn(tmp_path):
+    X, y = _table()
+    ledger = LeakageLedger(tmp_path / "ledger.db", max_epsilon=5.0)
+    model = _moments(ledger=ledger, ledger_dataset="people").fit(X, y)
+    total = ledger.total("people")
+    assert total.mu == pytest.approx(model.release().differential_privacy.composed_mu)
+    assert total.fisher_information_loss.max() == pytest.approx(model.largest_leakage_)
+    kept = model.release().moments["xx"]
+    with pytest.raises(LeakageBudgetError):
+        model.fit(X, y)
+    with pytest.raises(LeakageBudgetError):
+        clone(model).set_params(random_state=0).fit(X, y)
+    assert len(ledger.history()) == 1
+    assert_array_equal(kept, model.release().moments["xx"])
 
 
 def test_what_leaves_holds_no_record_and_no_leakage():
