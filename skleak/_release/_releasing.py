@@ -46,7 +46,6 @@ from skleak._release._document import (
 )
 from skleak._released import TABLE, ReleasedModel
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
-from skleak.linear_model.moments import ReleasedMoments
 from skleak.preprocessing import (
     PublicImputer,
     PublicOneHotEncoder,
@@ -593,7 +592,7 @@ def _judge(
     )
 
 
-def from_json(text: "str | bytes") -> "ReleasedModel | ReleasedPipeline | ReleasedMoments":
+def from_json(text: "str | bytes") -> "ReleasedModel | ReleasedPipeline":
     """Read a release that ``to_json`` wrote, of a model or of a pipeline.
 
     Parameters
@@ -603,7 +602,7 @@ def from_json(text: "str | bytes") -> "ReleasedModel | ReleasedPipeline | Releas
 
     Returns
     -------
-    ReleasedModel, ReleasedPipeline or ReleasedMoments
+    ReleasedModel or ReleasedPipeline
         Predicts like the release that was written, to the last bit.
 
     Raises
@@ -622,8 +621,6 @@ def from_json(text: "str | bytes") -> "ReleasedModel | ReleasedPipeline | Releas
     >>> bool((again.predict(X) == released.predict(X)).all())
     True
     """
-    kind, content = read_document(text)
-    if kind == ReleasedPipeline.__name__:
-        return ReleasedPipeline.from_json(text)
-    reader: Any = ReleasedMoments if kind == ReleasedMoments.__name__ else ReleasedModel
-    return reader.from_content(kind, content)
+    kind, _ = read_document(text)
+    reader = ReleasedPipeline if kind == ReleasedPipeline.__name__ else ReleasedModel
+    return reader.from_json(text)

@@ -22,7 +22,7 @@ from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, moment
 from skleak.utils._arguments import check_level, check_scalar
 from skleak.utils._blocks import is_large_source
 from skleak.utils._confidential import warn_of_written_seed
-from skleak.utils._files import write_document
+from skleak.utils._files import read_document, write_document
 from skleak.utils._records import resolve_features, values_withheld
 from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole, validate_data
 from skleak.utils._typing import FloatArray, RandomState
@@ -126,7 +126,7 @@ class ReleasedMoments:
     widths: FloatArray
 
     def to_json(self) -> str:
-        """Write the release as a document that `skleak.from_json` reads.
+        """Write the release as a document that ``from_json`` reads.
 
         Returns
         -------
@@ -137,15 +137,13 @@ class ReleasedMoments:
         return write_document(type(self).__name__, content)
 
     @classmethod
-    def from_content(cls, kind: str, content: dict[str, Any]) -> Self:
-        """Read the release from the content of a document.
+    def from_json(cls, text: "str | bytes") -> Self:
+        """Read the release that ``to_json`` wrote.
 
         Parameters
         ----------
-        kind : str
-            What it is a document of.
-        content : dict
-            What it says.
+        text : str or bytes
+            The document. It is data only: nothing in it is run.
 
         Returns
         -------
@@ -154,8 +152,11 @@ class ReleasedMoments:
         Raises
         ------
         ValueError
-            For fields that are unknown, missing or do not fit together.
+            For a document of another kind or version, or a damaged one.
         """
+        kind, content = read_document(text)
+        if kind != cls.__name__:
+            raise ValueError(f"Expected a document of {cls.__name__}; got one of {kind}.")
         try:
             noise, moments = MomentsNoise(**content["noise"]), content["moments"]
             names, d = content["feature_names"], noise.n_features
@@ -240,7 +241,8 @@ class ReleasedMoments:
         """Moments of a target and the columns that predict it, their units, and the names."""
         noise, d, names = self.noise, len(self.widths), self.feature_names
         units, moments = noise.unit * self.widths, dict(self.moments)
-        columns, bound, own = np.arange(d), noise.target_bound, {}
+        own: dict[str, Any] = {}
+        columns, bound = np.arange(d), noise.target_bound
         if target is not None:
             j = resolve_features([target], names, d, "target")[0]
             columns, bound = np.delete(columns, j), float(units[j])

@@ -370,7 +370,7 @@ def test_a_document_reads_back_as_the_release(fit_intercept, named):
         PrivateMoments(EpsilonDelta(1.0, 1e-6), **options).fit(X),
     ):
         released = model.release()
-        again = skleak.from_json(released.to_json())
+        again = type(released).from_json(released.to_json())
         assert repr(again.differential_privacy) == repr(released.differential_privacy)
         assert again.noise == released.noise
         for target in (1, None)[: 1 + (model.target_bound is not None)]:
@@ -379,7 +379,7 @@ def test_a_document_reads_back_as_the_release(fit_intercept, named):
             assert list(fits[0].summary().index) == list(fits[1].summary().index)
     for wrong in ('"xx"', '"widths"', '"n_features"'):
         with pytest.raises(ValueError, match="damaged"):
-            skleak.from_json(released.to_json().replace(wrong, '"zz"'))
+            type(released).from_json(released.to_json().replace(wrong, '"zz"'))
 
 
 def test_a_ledger_is_charged_before_noise_is_drawn(tmp_path):
