@@ -1,7 +1,9 @@
 """Linear regression from moments with noise: one release, and fits of it without further cost."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
+from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import LinearRegressionMixin, warn_of_release
+from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError
 from skleak.mechanisms import EpsilonDelta, GaussianDP, SufficientStatistics
 from skleak.mechanisms.moments import MomentsNoise
@@ -20,7 +23,8 @@ from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_
 from skleak.utils._arguments import check_level, check_scalar
 from skleak.utils._blocks import is_large_source
 from skleak.utils._confidential import warn_of_written_seed
-from skleak.utils._records import values_withheld
+from skleak.utils._files import read_document, write_document
+from skleak.utils._records import resolve_features, values_withheld
 from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole, validate_data
 from skleak.utils._typing import FloatArray, RandomState
 
@@ -102,25 +106,82 @@ class ReleasedMoments:
     Parameters
     ----------
     moments : dict of str to ndarray
-        Sums over records scaled by ``noise.unit`` and ``noise.target_bound``, with noise.
+        Sums over records scaled by ``widths``, ``noise.unit`` and ``noise.target_bound``, with
+        noise.
     noise : MomentsNoise
         Public numbers of the noise.
     differential_privacy : DifferentialPrivacy
         The guarantee, of the moments and of all that is computed from them.
     feature_names : ndarray of str or None
         Column names, where the table had them.
+    widths : ndarray of shape (n_features,)
+        Public bounds of the columns, by which they were divided first.
     """
 
     moments: dict[str, Any] = field(repr=False)
     noise: MomentsNoise
     differential_privacy: DifferentialPrivacy
-    feature_names: Any = None
+    feature_names: Any
+    widths: FloatArray
 
-    def regress(self, alpha: float | Literal["edge"] = "edge") -> MomentsRegression:
+    def to_json(self) -> str:
+        """Write the release as a document that ``from_json`` reads.
+
+        Returns
+        -------
+        str
+        """
+        names = None if self.feature_names is None else list(self.feature_names)
+        content = asdict(self) | {"feature_names": names}
+        return write_document(type(self).__name__, content)
+
+    @classmethod
+    def from_json(cls, text: "str | bytes") -> Self:
+        """Read the release that ``to_json`` wrote.
+
+        Parameters
+        ----------
+        text : str or bytes
+            The document. It is data only: nothing in it is run.
+
+        Returns
+        -------
+        ReleasedMoments
+
+        Raises
+        ------
+        ValueError
+            For a document of another kind or version, or a damaged one.
+        """
+        kind, content = read_document(text)
+        if kind != cls.__name__:
+            raise ValueError(f"Expected a document of {cls.__name__}; got one of {kind}.")
+        try:
+            noise, moments = MomentsNoise(**content["noise"]), content["moments"]
+            names, d = content["feature_names"], noise.n_features
+            shapes = {"xx": (d, d), "xy": (d,), "yy": (), "x": (d,), "y": ()}
+            shares = {"xx": noise.a, "xy": noise.b, "yy": noise.c, "x": noise.e, "y": noise.f}
+            expected = {name: shapes[name] for name, share in shares.items() if share > 0.0}
+            found = {name: np.shape(value) for name, value in moments.items()}
+            if found != expected or content["widths"].shape != (d,):
+                raise ValueError(f"of {d} columns there are moments of shapes {found}")
+            names = None if names is None else np.asarray(names, dtype=object)
+            stated = DifferentialPrivacy(**content["differential_privacy"])
+            return cls(moments, noise, stated, names, content["widths"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"This {kind} is damaged: {error}.") from error
+
+    def regress(
+        self, target: Any = None, *, on: Any = None, alpha: float | Literal["edge"] = "edge"
+    ) -> MomentsRegression:
         """Fit ridge regression to the moments, which costs no privacy.
 
         Parameters
         ----------
+        target : str or int, default=None
+            Column that is to be predicted; by default the ``y`` of ``fit``.
+        on : str, int, slice, mask or list, default=None
+            Columns that predict it, in this order; by default all others.
         alpha : float or "edge", default="edge"
             Penalty relative to the mean loss; by default half the edge of the spectrum of the
             noise, which is public. Negative eigenvalues of the noisy moments count as zero. With 0,
@@ -135,11 +196,13 @@ class ReleasedMoments:
         ValueError
             For a penalty out of range, or none where an eigenvalue is not positive.
         """
-        noise, n, moments = self.noise, self.noise.n_records, self.moments
-        mean, target = moments.get("x", np.zeros(noise.n_features)) / n, moments.get("y", 0.0) / n
-        edge = np.sqrt(2.0 * noise.n_features / noise.a)
+        part, unit, bound, names = self._part(target, on)
+        noise, n, moments = part.noise, part.noise.n_records, part.moments
+        d = noise.n_features
+        mean, center = moments.get("x", np.zeros(d)) / n, moments.get("y", 0.0) / n
+        edge = np.sqrt(2.0 * d / noise.a)
         gram = moments["xx"] - n * np.outer(mean, mean)
-        cross = moments["xy"] - n * mean * target
+        cross = moments["xy"] - n * mean * center
         eigenvalues, vectors = linalg.eigh(gram)
         if isinstance(alpha, str) and alpha == "edge":
             penalty = 0.5 * edge
@@ -154,25 +217,55 @@ class ReleasedMoments:
         inverse = (vectors / (kept + penalty)) @ vectors.T
         w = inverse @ cross
         fit = MomentsRegression()
-        fit.n_features_in_, fit.alpha_ = noise.n_features, float(penalty * noise.unit**2 / n)
-        if self.feature_names is not None:
-            fit.feature_names_in_ = self.feature_names
-        fit.coef_ = w * (noise.target_bound / noise.unit)
-        fit.intercept_ = float((target - mean @ w) * noise.target_bound)
+        fit.n_features_in_, fit.alpha_ = d, float(penalty * noise.unit**2 / n)
+        if names is not None:
+            fit.feature_names_in_ = names
+        fit.coef_ = w * (bound / unit)
+        fit.intercept_ = float((center - mean @ w) * bound)
         fit.no_errors_because_ = ""
         if eigenvalues[0] < edge:
             fit.no_errors_because_ = (
                 f"the smallest eigenvalue of the noisy moments, {eigenvalues[0]:.3g}, is below the "
                 f"edge of the spectrum of the noise, {edge:.3g}: errors of first order mean nothing"
             )
-        squares = moments["yy"] - n * target**2
+        squares = moments["yy"] - n * center**2
         residual = max((squares - 2.0 * w @ cross + w @ gram @ w) / n, 0.0)
-        errors = self._errors(w, inverse, gram, mean, target - mean @ w, residual)
+        errors = part._errors(w, inverse, gram, mean, center - mean @ w, residual)
         errors = np.full_like(errors, np.nan) if fit.no_errors_because_ else errors
-        fit.coef_standard_error_ = errors[:-1] * (noise.target_bound / noise.unit)
-        last = float(errors[-1] * noise.target_bound)
-        fit.intercept_standard_error_ = last if "x" in moments else 0.0
+        fit.coef_standard_error_ = errors[:-1] * (bound / unit)
+        fit.intercept_standard_error_ = float(errors[-1] * bound) if "x" in moments else 0.0
         return fit
+
+    def _part(self, target: Any, on: Any) -> "tuple[ReleasedMoments, FloatArray, float, Any]":
+        """Moments of a target and the columns that predict it, their units, and the names."""
+        noise, d, names = self.noise, len(self.widths), self.feature_names
+        units, moments = noise.unit * self.widths, dict(self.moments)
+        own: dict[str, Any] = {}
+        columns, bound = np.arange(d), noise.target_bound
+        if target is not None:
+            j = resolve_features([target], names, d, "target")[0]
+            columns, bound = np.delete(columns, j), float(units[j])
+            moments |= {"xy": moments["xx"][:, j], "yy": moments["xx"][j, j]}
+            if "x" in moments:
+                moments["y"] = moments["x"][j]
+            own = {"b": 2.0 * noise.a, "c": noise.a, "f": noise.e}
+        elif "xy" not in moments:
+            raise ValueError(
+                "`target` must name the column that is to be predicted: `fit` was given no `y`."
+            )
+        if on is not None:
+            columns = resolve_features(on, names, d, "on")
+        if len(columns) == 0 or (target is not None and j in columns):
+            raise ValueError("`on` must name columns other than the target, at least one.")
+        moments["xx"], moments["xy"] = (
+            moments["xx"][np.ix_(columns, columns)],
+            moments["xy"][columns],
+        )
+        if "x" in moments:
+            moments["x"] = moments["x"][columns]
+        part = replace(self, moments=moments, noise=replace(noise, **own, n_features=len(columns)))
+        chosen = None if names is None else np.asarray(names)[columns]
+        return part, units[columns], bound, chosen
 
     def _errors(
         self,
@@ -208,18 +301,23 @@ class PrivateMoments(BaseEstimator):
     """Sums of a table with noise, from which linear regressions are fitted afterwards.
 
     Release ``X^T X``, ``X^T y`` and ``y^T y``, with an intercept the sums of X and y too, under
-    differential privacy: replacing one record by any other that keeps the bounds. Every fit of
-    the release is free. It is the mechanism of AdaSSP (Wang, UAI 2018) with one joint sensitivity
-    in place of three shares. See docs/theory/differential_privacy.md.
+    differential privacy: replacing one record by any other that keeps the bounds. Without y every
+    column of X may be a target later. Every fit of the release is free. It is the mechanism of
+    AdaSSP (Wang, UAI 2018) with one joint sensitivity in place of three shares. See
+    docs/theory/differential_privacy.md.
 
     Parameters
     ----------
     goal : EpsilonDelta or GaussianDP
         The guarantee.
-    data_norm : float
-        Public upper bound on the Euclidean norm of a row of X.
-    target_bound : float
-        Public upper bound on the size of a target.
+    data_norm : float or None, default=None
+        Public upper bound on the Euclidean norm of a row of X, after ``columns``; None with these
+        for the root of their number.
+    target_bound : float or None, default=None
+        Public upper bound on the size of a target; None where ``fit`` is given none.
+    columns : mapping from names or array-like of shape (n_features,), default=None
+        Public upper bound on the size of each column, by which it is divided: where units differ,
+        and in any case where there is no ``y``. A column that may be negative has it on both sides.
     fit_intercept : bool, default=True
         Release what an intercept needs as well.
     expected_norm : float, default=1.0
@@ -233,12 +331,18 @@ class PrivateMoments(BaseEstimator):
     random_state : None, int, RandomState or Generator, default=None
         None draws noise from the operating system's cryptographic randomness. All else can be
         replayed, and is for experiments: no guarantee holds.
+    ledger : str, Path, LeakageLedger or None, default=None
+        A `skleak.accounting.LeakageLedger` or the path of an existing one, which each fit charges
+        before noise is drawn.
+    ledger_dataset : str, default="default"
+        Name of this data set in the ledger.
 
     Attributes
     ----------
     leakage_ : ndarray of shape (n_samples,)
-        Fisher information loss of each record, in 1 / (unit of the columns), from its own numbers;
-        of clipped records a bound. Confidential: a pickle does not hold it.
+        Fisher information loss of each record, in 1 / (unit of the columns, or of their bounds in
+        ``columns``), from its own numbers; of clipped records a bound. Confidential: a pickle does
+        not hold it.
     largest_leakage_ : float
         The largest of any record that keeps the bounds. Public.
     noise_ : MomentsNoise
@@ -256,27 +360,41 @@ class PrivateMoments(BaseEstimator):
     >>> released = moments.release(require_guarantee=True)
     >>> released.regress().predict(X).shape, released.regress(alpha=0.01).coef_.shape
     ((442,), (10,))
+
+    Any column as the target, later:
+
+    >>> table = X.assign(progression=y - 175.0)
+    >>> bounds = dict.fromkeys(X.columns, 0.2) | {"progression": 175.0}
+    >>> released = PrivateMoments(GaussianDP(1.0), columns=bounds).fit(table).release()
+    >>> released.regress("progression", on=["bmi", "bp", "s5"]).summary().shape
+    (4, 5)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "goal": [EpsilonDelta, GaussianDP],
-        "data_norm": [Interval(Real, 0, None, closed="neither")],
-        "target_bound": [Interval(Real, 0, None, closed="neither")],
+        "data_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "target_bound": [Interval(Real, 0, None, closed="neither"), None],
+        "columns": [Mapping, "array-like", None],
         "fit_intercept": ["boolean"],
         "expected_norm": [Interval(Real, 0, None, closed="neither")],
         "clip": ["boolean"],
         "public": [str, "array-like"],
         "random_state": ["random_state", np.random.Generator],
+        "ledger": [str, PathLike, LeakageLedger, None],
+        "ledger_dataset": [str],
     }
 
     goal: "EpsilonDelta | GaussianDP"
-    data_norm: float = field(kw_only=True)
-    target_bound: float = field(kw_only=True)
+    data_norm: float | None = field(default=None, kw_only=True)
+    target_bound: float | None = field(default=None, kw_only=True)
+    columns: Any = field(default=None, kw_only=True)
     fit_intercept: bool = field(default=True, kw_only=True)
     expected_norm: float = field(default=1.0, kw_only=True)
     clip: bool = field(default=False, kw_only=True)
     public: Any = field(default=("n_samples",), kw_only=True)
     random_state: RandomState = field(default=None, kw_only=True)
+    ledger: Any = field(default=None, kw_only=True)
+    ledger_dataset: str = field(default="default", kw_only=True)
 
     def planned(self, n_samples: int, n_features: int) -> MomentsNoise:
         """Find the noise of a table of some size, before any record is seen.
@@ -294,7 +412,7 @@ class PrivateMoments(BaseEstimator):
         public = PublicTable(
             n_samples,
             n_features,
-            self.data_norm,
+            float(np.sqrt(n_features)) if self.data_norm is None else self.data_norm,
             target_bound=self.target_bound,
             fit_intercept=self.fit_intercept,
         )
@@ -302,15 +420,15 @@ class PrivateMoments(BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Draw noise and add it to the sums. Every fit is a release of its own.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Records, in memory; dense.
-        y : array-like of shape (n_samples,)
-            Targets.
+        y : array-like of shape (n_samples,), default=None
+            Targets. Without them any column of X is one later.
 
         Returns
         -------
@@ -329,42 +447,103 @@ class PrivateMoments(BaseEstimator):
                 "`public` must hold 'n_samples' and X must lie in memory: the number of records "
                 f"sets the sums apart; got public={self.public!r}, X a {type(X).__name__}."
             )
+        if (y is None) != (self.target_bound is None):
+            raise ValueError(
+                "`target_bound` is the bound of `y`: pass both, or neither for targets that are "
+                f"columns of X; got target_bound={self.target_bound!r}, y "
+                f"{'None' if y is None else 'given'}."
+            )
         with values_withheld(X, y):
-            X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        rows, targets = np.asarray(X), np.asarray(y, dtype=np.float64)
+            if y is None:
+                rows = np.asarray(validate_data(self, X, dtype=np.float64))
+                targets = np.zeros(len(rows))
+            else:
+                X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+                rows, targets = np.asarray(X), np.asarray(y, dtype=np.float64)
+        self.widths_ = self._checked_widths()
         noise = self.planned(*rows.shape)
-        self._check_bounds(rows, targets)
+        rows = self._within_bounds(rows, targets, noise)
         self.leakage_ = noise.losses(*noise.scaled(rows, targets))
         self.noise_, self.largest_leakage_ = noise, noise.largest_loss
-        promises = Promises(self.data_norm, public, seeded=self.random_state is not None)
+        promises = Promises(noise.data_norm, public, seeded=self.random_state is not None)
         delta = self.goal.delta if isinstance(self.goal, EpsilonDelta) else DELTA
         self._guarantee = noise_guarantee(noise, promises, delta=delta)
+        if self.ledger is not None:
+            self._charge()
         self._moments = noise.release(rows, targets, self.random_state)
         return self
 
-    def _check_bounds(self, X: FloatArray, y: FloatArray) -> None:
-        """Enforce the promised bounds, unless records are clipped to them."""
-        if self.clip:
-            return
-        with np.errstate(over="ignore"):
-            norms = np.linalg.norm(X / self.data_norm, axis=1)
-            sizes = np.abs(y) / self.target_bound
-        for name, shares in {"data_norm": norms, "target_bound": sizes}.items():
-            beyond = int(np.sum(~(shares <= 1.0 + Promises.norm_rounding)))
-            if beyond:
+    def _charge(self) -> None:
+        """Enter the largest loss that there can be, and the guarantee, into the ledger."""
+        ledger = self.ledger
+        ledger = ledger if isinstance(ledger, LeakageLedger) else LeakageLedger.open(ledger)
+        holds = self._guarantee.holds
+        most = self.largest_leakage_ * max(1.0, 1.0 / float(self.widths_.min()))
+        ledger.record(
+            self.ledger_dataset,
+            None if ledger.units else [most if holds else np.inf],  # in units of its own
+            mu=self._guarantee.composed_mu if holds else None,
+            description={"estimator": type(self).__name__, "goal": repr(self.goal)},
+            aligned=False,
+        )
+
+    def _checked_widths(self) -> FloatArray:
+        """Public bounds of the columns, (n_features,); ones where none were given."""
+        names, d = getattr(self, "feature_names_in_", None), self.n_features_in_
+        if self.columns is None:
+            if self.data_norm is None:
                 raise ValueError(
-                    f"`{name}` promises at most {getattr(self, name):g}, but {beyond} of {len(y)} "
+                    "`data_norm` must be promised, a public bound on the norm of a row; or pass "
+                    "`columns`, a bound of each column."
+                )
+            return np.ones(d)
+        given = self.columns
+        if isinstance(given, Mapping):
+            if names is None or set(given) != set(names):
+                known = None if names is None else list(names)
+                raise ValueError(
+                    "`columns` must have a bound for each column of X by its name, and no other; "
+                    f"got bounds of {list(given)}, columns {known}."
+                )
+            given = [given[name] for name in names]
+        widths = np.asarray(given, dtype=np.float64)
+        if widths.shape != (d,) or not np.all((widths > 0.0) & (widths < np.inf)):
+            raise ValueError(
+                f"`columns` must be {d} positive numbers, the largest size of each column of X; "
+                f"got {self.columns!r}."
+            )
+        return widths
+
+    def _within_bounds(self, X: FloatArray, y: FloatArray, noise: MomentsNoise) -> FloatArray:
+        """Divide records by the bounds of their columns; clip them to these, or refuse them."""
+        with np.errstate(over="ignore"):
+            X = np.clip(X / self.widths_, -1e150, 1e150)
+            shares = {}
+            if self.columns is not None:
+                shares["columns"] = np.abs(X).max(axis=1)
+                X = np.clip(X, -1.0, 1.0) if self.clip else X
+            shares["data_norm"] = np.linalg.norm(X / noise.data_norm, axis=1)
+            if self.target_bound is not None:
+                shares["target_bound"] = np.abs(y) / noise.target_bound
+        for name, share in ({} if self.clip else shares).items():
+            beyond = int(np.sum(~(share <= 1.0 + Promises.norm_rounding)))
+            if beyond:
+                bound = getattr(self, name)
+                most = f"{bound:g}" if isinstance(bound, Real) else "these sizes"
+                raise ValueError(
+                    f"`{name}` promises at most {most}, but {beyond} of {len(y)} "
                     "records are beyond. Pass `clip=True`, scale the records, or promise a larger "
                     "bound that does not come from the data."
                 )
+        return X
 
-    def distance(self, record: tuple[Any, float], other: tuple[Any, float]) -> float:
+    def distance(self, record: Any, other: Any) -> float:
         """Distance of the releases with one record or the other, in units of the noise.
 
         Parameters
         ----------
-        record, other : tuple of array-like of shape (n_features,) and float
-            A row and its target.
+        record, other : tuple of array-like of shape (n_features,) and float, or array-like
+            A row and its target; the row alone where there is no ``y``.
 
         Returns
         -------
@@ -373,7 +552,11 @@ class PrivateMoments(BaseEstimator):
             N(0, 1) from N(distance, 1), whatever it knows of the other records.
         """
         check_is_fitted(self)
-        return self.noise_.distance(record, other)
+        both = (record, other) if self.target_bound is not None else ((record, 0.0), (other, 0.0))
+        one, two = ((np.asarray(x, dtype=np.float64), y) for x, y in both)
+        if one[0].shape == two[0].shape == self.widths_.shape:
+            one, two = ((x / self.widths_, y) for x, y in (one, two))
+        return self.noise_.distance(one, two)
 
     def release(self, *, require_guarantee: bool = False) -> ReleasedMoments:
         """Return what may be published: the moments with noise, and their guarantee.
@@ -406,7 +589,7 @@ class PrivateMoments(BaseEstimator):
         warn_of_release(seeded=self.random_state is not None, noise_scale=1.0, step=0.0)
         names = getattr(self, "feature_names_in_", None)
         moments = {name: np.copy(value) for name, value in self._moments.items()}
-        return ReleasedMoments(moments, self.noise_, self._guarantee, names)
+        return ReleasedMoments(moments, self.noise_, self._guarantee, names, self.widths_.copy())
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in super().__getstate__().items() if k != "leakage_"}

@@ -23,6 +23,9 @@ So ``mu^2 = max(F(1), F(-1))`` for every c up to the least of (mu^2 - F(v)) / (1
 The numerator N is concave: on a cell of v it is at least its smaller end. As ``F - (b + f) v^2`` is
 convex, too, the quotient is also at least (b + f) / (1 - v^2), which serves near both ends.
 
+Without a target all is in the rows: b, c and f are 0. A target that is a column of these has, with
+the columns beside it, the noise of b = 2a, c = a and f = e.
+
 The sums are exact: records are rounded to multiples of 2^-k, by a k of the public number of records
 with which no sum of products needs more than 53 bits, after division by 1 + s, s = sqrt(d) 2^-k:
 rounding adds s/2 to a norm, and 1/(1 + s) + s/2 < 1 for s < 1.
@@ -112,7 +115,7 @@ def free_square(a: float, b: float, e: float = 0.0, f: float = 0.0) -> float:
 
 @functools.lru_cache(maxsize=64)
 def moments_split(
-    n_features: int, expected_norm: float, *, intercept: bool
+    n_features: int, expected_norm: float, *, intercept: bool, target: bool = True
 ) -> tuple[float, float, float, float, float]:
     """Inverse variances that estimate coefficients best, at mu = 1.
 
@@ -127,6 +130,8 @@ def moments_split(
         Public guess of the norm of the coefficients, in units of the bounds.
     intercept : bool
         Release the sums of records and targets as well.
+    target : bool, default=True
+        There is a target beside the columns; else any column is to serve as one.
 
     Returns
     -------
@@ -144,15 +149,19 @@ def moments_split(
     if intercept:
 
         def error(logs: FloatArray) -> float:
-            b, e, f = np.exp(logs)
+            b, e, f = np.exp(logs) if target else (2.0, *np.exp(logs), *np.exp(logs))
             rows = n_features * (0.5 * square + 1.0 / b)
             means = (0.25 * n_features + square) / e + 1.0 / f
-            return float(moments_mu(1.0, b, e, f) ** 2 * (rows + means))
+            own = (1.0, b, e, f) if target else (1.0, 0.0, e, 0.0)
+            return float(moments_mu(*own) ** 2 * (rows + means))
 
-        found = np.log([b, 1.0, 1.0])
+        found = np.log([b, 1.0, 1.0]) if target else np.zeros(1)
         for _ in range(3):  # from a new simplex, as the guide has an edge
             found = minimize(error, found, method="Nelder-Mead", options={"maxiter": 600}).x
-        b, e, f = np.exp(found).tolist()
+        b, e, f = np.exp(found).tolist() if target else (0.0, float(np.exp(found[0])), 0.0)
+    if not target:
+        scale = 1.0 / moments_mu(1.0, 0.0, e, 0.0) ** 2
+        return scale, 0.0, 0.0, scale * e, 0.0
     scale = 1.0 / moments_mu(1.0, b, e, f) ** 2
     weights = (1.0, float(b), free_square(1.0, b, e, f), e, f)
     a, b, c, e, f = (scale * weight for weight in weights)
@@ -196,7 +205,7 @@ class SufficientStatistics(Mechanism):
         goal : EpsilonDelta or GaussianDP
             The goal.
         public : PublicTable
-            Public numbers of the table, with ``target_bound``.
+            Public numbers of the table; without ``target_bound`` any column is a target later.
 
         Returns
         -------
@@ -217,7 +226,7 @@ class SufficientStatistics(Mechanism):
             public.n_features,
             public.n_records,
             public.data_norm,
-            float("nan") if public.target_bound is None else public.target_bound,
+            public.target_bound,
             intercept=public.fit_intercept,
             expected_norm=self.expected_norm,
         )
@@ -252,11 +261,11 @@ class MomentsNoise:
     ----------
     a, b, c, e, f : float
         Inverse variances of the noise on the sums of ``x x^T``, ``x y``, ``y^2``, ``x`` and ``y``
-        of scaled records; e and f are 0 without an intercept.
+        of scaled records; e and f are 0 without an intercept, b, c and f without a target.
     n_features, n_records : int
         Number of columns, and of records.
     data_norm, target_bound : float
-        Largest norm of a record, and largest size of a target.
+        Largest norm of a record, and largest size of a target, where there is one.
 
     Examples
     --------
@@ -284,7 +293,7 @@ class MomentsNoise:
         n_features: int,
         n_records: int,
         data_norm: float,
-        target_bound: float,
+        target_bound: float | None,
         *,
         intercept: bool = False,
         expected_norm: float = 1.0,
@@ -297,8 +306,8 @@ class MomentsNoise:
             The goal.
         n_features, n_records : int
             Number of columns, and of records.
-        data_norm, target_bound : float
-            Largest norm of a record, and largest size of a target.
+        data_norm, target_bound : float, float or None
+            Largest norm of a record, and largest size of a target; None where there is none.
         intercept : bool, default=False
             Release the sums of records and targets as well.
         expected_norm : float, default=1.0
@@ -315,9 +324,12 @@ class MomentsNoise:
         """
         limits: dict[str, Any] = {"low": 1e-100, "low_open": True, "high": 1e100}
         longest = check_scalar("data_norm", data_norm, **limits, hint="Rescale the data.")
-        bound = check_scalar("target_bound", target_bound, **limits, hint="Rescale the data.")
+        bound = 1.0
+        if target_bound is not None:
+            bound = check_scalar("target_bound", target_bound, **limits, hint="Rescale the data.")
         norm = check_scalar("expected_norm", expected_norm, low=1e-3, low_open=True, high=1e3)
-        split = moments_split(n_features, norm, intercept=intercept)
+        has_target = target_bound is not None
+        split = moments_split(n_features, norm, intercept=intercept, target=has_target)
         shape = cls(*split, n_features, n_records, longest, bound)
         if isinstance(goal, GaussianDP):
             mu = check_scalar("GaussianDP.mu", goal.mu, low_open=True, finite=True)
@@ -339,8 +351,8 @@ class MomentsNoise:
     @property
     def n_numbers(self) -> int:
         """Number of released numbers."""
-        own = self.n_features * (self.n_features + 1) // 2 + self.n_features + 1
-        return own + (self.n_features + 1 if self.e > 0.0 else 0)
+        target, d = int(self.b > 0.0), self.n_features
+        return d * (d + 1) // 2 + target * (d + 1) + (d + target) * int(self.e > 0.0)
 
     @property
     def step(self) -> float:
@@ -398,7 +410,7 @@ class MomentsNoise:
         X : ndarray of shape (n, n_features)
             Finite records.
         y : ndarray of shape (n,)
-            Finite targets.
+            Finite targets; zeros where there is none.
 
         Returns
         -------
@@ -510,7 +522,8 @@ class MomentsNoise:
         Returns
         -------
         dict
-            "xx", "xy" and "yy", with an intercept "x" and "y" too: of scaled records.
+            "xx", with a target "xy" and "yy", with an intercept "x" and "y" too: of scaled
+            records.
         """
         if X.shape != (self.n_records, self.n_features) or y.shape != (self.n_records,):
             raise ValueError(
@@ -528,9 +541,12 @@ class MomentsNoise:
         xx = np.diag(noisy(np.diag(gram), self.a))
         if self.n_features > 1:
             xx[upper] = noisy(gram[upper], 2.0 * self.a)
-        moments = {"xx": xx + np.triu(xx, 1).T, "xy": noisy(rows.T @ targets, self.b)}
-        moments["yy"] = noisy([targets @ targets], self.c)[0]
+        moments = {"xx": xx + np.triu(xx, 1).T}
+        if self.b > 0.0:
+            moments["xy"] = noisy(rows.T @ targets, self.b)
+            moments["yy"] = noisy([targets @ targets], self.c)[0]
         if self.e > 0.0:
             moments["x"] = noisy(rows.sum(axis=0), self.e)
+        if self.f > 0.0:
             moments["y"] = noisy([targets.sum()], self.f)[0]
         return moments

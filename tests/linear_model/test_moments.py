@@ -9,12 +9,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import ShuffleSplit
 from sklearn.pipeline import make_pipeline
 
 import skleak
-from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.accounting import LeakageLedger
+from skleak.exceptions import LeakageBudgetError, NoGuaranteeError, PrivacyLeakWarning
 from skleak.linear_model import PrivateMoments
 from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxLeakage
 from skleak.preprocessing import PublicScaler
@@ -208,11 +209,12 @@ def test_errors_are_withheld_where_noise_rules():
 @pytest.mark.parametrize(
     ("fit_intercept", "n", "mu"), [(False, 5000, 0.5), (True, 5000, 0.5), (True, 30000, 0.237)]
 )
-def test_intervals_hold_the_coefficients_of_the_population(fit_intercept, n, mu):
+@pytest.mark.parametrize("n_runs", [400, 2000])
+def test_intervals_hold_the_coefficients_of_the_population(fit_intercept, n, mu, n_runs):
     rng = np.random.default_rng(0)
     w, b = rng.normal(size=8) * 0.3, 0.2 * fit_intercept
     inside = []
-    for _ in range(400):
+    for _ in range(n_runs):
         X = rng.uniform(-1.0, 1.0, size=(n, 8)) / np.sqrt(8.0) + 0.05 * fit_intercept
         y = X @ w + b + rng.uniform(-0.3, 0.3, n)
         goal = GaussianDP(mu)
@@ -231,6 +233,87 @@ def test_intervals_hold_the_coefficients_of_the_population(fit_intercept, n, mu)
     assert 0.93 <= covered.mean() <= 0.97
     if fit_intercept:
         assert 0.92 <= covered[:, -1].mean() <= 0.98
+
+
+@seeded
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_any_column_is_a_target_later(fit_intercept):
+    X, y = _table(intercept=0.4)
+    table = pd.DataFrame(X, columns=["age", "bmi", "dose"]).assign(units=100.0 * y)
+    columns = {"bmi": 2.0, "units": 300.0, "age": 2.0, "dose": 2.0}
+    options = {"columns": columns, "fit_intercept": fit_intercept, "random_state": 0}
+    released = PrivateMoments(GaussianDP(1e7), **options).fit(table).release()
+    for target, on in [("units", None), ("dose", ["units", "age"]), (0, [3]), ("bmi", [3, 2])]:
+        fit = released.regress(target, on=on, alpha=0.0)
+        chosen = (
+            table.drop(columns=target)
+            if on is None
+            else table[list(table[on])]
+            if (isinstance(on[0], str))
+            else table.iloc[:, on]
+        )
+        truth = table.iloc[:, target] if target == 0 else table[target]
+        least = LinearRegression(fit_intercept=fit_intercept).fit(chosen, truth)
+        assert_allclose(fit.coef_, least.coef_, rtol=1e-4, atol=1e-6)
+        assert_allclose(fit.intercept_, least.intercept_, rtol=1e-4, atol=1e-4)
+        assert list(fit.feature_names_in_) == list(chosen)
+        design = np.column_stack([chosen, *[np.ones(len(y))] * fit_intercept])
+        variance = np.mean((truth - least.predict(chosen)) ** 2)
+        errors = np.sqrt(np.diag(variance * np.linalg.inv(design.T @ design)))
+        assert_allclose(fit.summary()["standard_error"], errors, rtol=1e-4)
+    for wrong in ({"target": "units", "on": ["units"]}, {"target": None}, {"target": "weight"}):
+        with pytest.raises(ValueError, match=r"`on`|`target`"):
+            released.regress(**wrong)
+
+
+@seeded
+def test_a_sub_model_is_that_of_a_release_of_its_own_target():
+    X, y = _table()
+    released = _moments(GaussianDP(1e7), random_state=0).fit(X, y).release()
+    fit = released.regress(on=[2, 0], alpha=0.1)
+    assert_allclose(fit.coef_, Ridge(alpha=6.0).fit(X[:, [2, 0]], y).coef_, atol=1e-5)
+    fit = released.regress(1, alpha=0.1)
+    assert_allclose(fit.coef_, Ridge(alpha=6.0).fit(X[:, [0, 2]], X[:, 1]).coef_, atol=1e-5)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_noise_of_rows_alone_covers_the_farthest_two(fit_intercept):
+    X = np.array([[1.0, 0.0], [0.5, 0.5]])
+    model = PrivateMoments(GaussianDP(1.0), data_norm=1.0, fit_intercept=fit_intercept).fit(X)
+    noise, angle = model.noise_, np.linspace(0.0, np.pi, 2001)
+    assert noise.b == noise.c == noise.f == 0.0
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    far = max(model.distance(circle[0], x) for x in circle)
+    assert 0.9999 * noise.mu < far <= noise.mu <= 1.0
+    rng = np.random.default_rng(0)
+    inside = rng.uniform(-1.0, 1.0, size=(200, 2, 2)) / np.sqrt(2.0)
+    assert max(model.distance(*both) for both in inside) <= noise.mu
+    assert noise.n_numbers == 3 + 2 * fit_intercept
+    step = 1e-6
+    for x, stated in zip(X, model.leakage_, strict=True):
+        moved = []
+        for e in np.eye(2) * step:
+            ends = [np.outer(x + s * e, x + s * e) for s in (1.0, -1.0)]
+            parts = [np.sqrt(noise.a) * (ends[0] - ends[1]).ravel()]
+            moved.append(np.concatenate([*parts, np.sqrt(noise.e) * 2.0 * e]) / (2.0 * step))
+        assert stated == pytest.approx(np.linalg.norm(moved, 2), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"columns": {"a": 1.0}}, "`columns` must have a bound for each"),
+        ({"columns": [1.0, 2.0]}, "`columns` must be 3 positive"),
+        ({"columns": [1.0, 2.0, 0.0]}, "`columns` must be 3 positive"),
+        ({"columns": [2.0, 2.0, 0.1]}, r"`columns` promises at most these sizes, but \d+ of 60"),
+        ({}, "`data_norm` must be promised"),
+        ({"data_norm": 2.0, "target_bound": 1.0}, "`target_bound` is the bound of `y`"),
+    ],
+)
+def test_bounds_of_columns_are_checked(changed, match):
+    X, _ = _table()
+    with pytest.raises(ValueError, match=match):
+        PrivateMoments(GaussianDP(1.0), **changed).fit(X)
 
 
 @seeded
@@ -276,14 +359,53 @@ def test_release_states_its_guarantee(goal):
     assert (model.release().moments["xx"] != 0.0).any()
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_document_reads_back_as_the_release(fit_intercept, named):
+    X, y = _table()
+    X = pd.DataFrame(X, columns=["age", "bmi", "dose"]) if named else X
+    options = {"columns": [2.0] * 3, "fit_intercept": fit_intercept}
+    for model in (
+        _moments(fit_intercept=fit_intercept).fit(X, y),
+        PrivateMoments(EpsilonDelta(1.0, 1e-6), **options).fit(X),
+    ):
+        released = model.release()
+        again = type(released).from_json(released.to_json())
+        assert repr(again.differential_privacy) == repr(released.differential_privacy)
+        assert again.noise == released.noise
+        for target in (1, None)[: 1 + (model.target_bound is not None)]:
+            fits = [one.regress(target, alpha=0.2) for one in (released, again)]
+            assert_array_equal(fits[0].coef_, fits[1].coef_)
+            assert list(fits[0].summary().index) == list(fits[1].summary().index)
+    for wrong in ('"xx"', '"widths"', '"n_features"'):
+        with pytest.raises(ValueError, match="damaged"):
+            type(released).from_json(released.to_json().replace(wrong, '"zz"'))
+
+
+def test_a_ledger_is_charged_before_noise_is_drawn(tmp_path):
+    X, y = _table()
+    ledger = LeakageLedger(tmp_path / "ledger.db", max_epsilon=5.0)
+    model = _moments(ledger=ledger, ledger_dataset="people").fit(X, y)
+    total = ledger.total("people")
+    assert total.mu == pytest.approx(model.release().differential_privacy.composed_mu)
+    assert total.fisher_information_loss.max() == pytest.approx(model.largest_leakage_)
+    kept = model.release().moments["xx"]
+    with pytest.raises(LeakageBudgetError):
+        model.fit(X, y)
+    with pytest.raises(LeakageBudgetError):
+        clone(model).set_params(random_state=0).fit(X, y)
+    assert len(ledger.history()) == 1
+    assert_array_equal(kept, model.release().moments["xx"])
+
+
 def test_what_leaves_holds_no_record_and_no_leakage():
     X, y = _table()
     model = _moments().fit(X, y)
     assert not hasattr(pickle.loads(pickle.dumps(model)), "leakage_")
     assert hasattr(model, "leakage_")
-    arrays = [value for value in vars(model).values() if isinstance(value, np.ndarray)]
-    assert all(len(array) == len(y) and array.ndim == 1 for array in arrays)
-    assert len(arrays) == 1
+    arrays = {name for name, value in vars(model).items() if isinstance(value, np.ndarray)}
+    assert arrays == {"leakage_", "widths_"}
+    assert_array_equal(model.widths_, 1.0)
     fit = model.release().regress()
     assert clone(fit) is fit
     assert fit.fit(X, y) is fit
