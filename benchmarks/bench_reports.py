@@ -106,7 +106,7 @@ def main():
     large = [Case("squared", 2000, 5, 1)]
     if not options.quick:
         small = [Case(loss, 200, 20, 9) for loss in MODELS]
-        large = [Case("squared", 20_000, 50, 3), Case("squared", 100_000, 50, 1)]
+        large = [Case("squared", 20_000, 50, 3), *(Case(loss, 100_000, 50, 1) for loss in MODELS)]
         sizes = (20_000, 50), (100_000, 20)
         cases = [*small, *(Case(loss, *size, 3) for size in sizes for loss in MODELS)]
     rows, errors = zip(*map(measure, cases), strict=True)

@@ -7,7 +7,7 @@ those of rare values. Where records lie plays no part: of a block of them the fe
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Self
@@ -190,7 +190,8 @@ class Separator:
             if moves is not None:
                 if id(unknown) not in self._moved:
                     self.look([unknown])
-                distance, share = self._moved[id(unknown)]
+                distance, held = self._moved[id(unknown)]
+                share = (held.astype(np.uint32) << 16).view(np.float32)
                 error = np.zeros(n)
                 if share.any():
                     with np.errstate(invalid="ignore"):
@@ -214,19 +215,25 @@ class Separator:
         width = 16 if self.state.objective.loss.quadratic else 8  # as bounds take room, too
         parts = [g[part] for g in groups.values() for part in row_blocks(len(g), 1, width)]
         for some in parts:
-            columns = np.concatenate([each.columns for each in some])
-            pairs = zip(*(each.moves for each in some), strict=True)
-            moves = [(np.concatenate([start for start, _ in m]), m[0][1]) for m in pairs]
             assert one is not None
-            distances, errors = one.moved(columns, moves)
-            held = np.broadcast_to(np.zeros(1, dtype=np.float32), errors.shape)
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # rounded up
-                if errors.any():
-                    held = held.copy()
-                    np.divide(errors, distances, out=held, where=errors > 0.0, casting="same_kind")
-                    held *= 1.0 + 1e-6
-            pairs = zip(distances.copy(), held, strict=True)
-            self._moved.update(zip(map(id, some), pairs, strict=True))
+            self._moved.update(zip(map(id, some), self._look_at(one, some), strict=True))
+
+    @staticmethod
+    def _look_at(one: OneStep, some: Sequence[Unknown]) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Distances of some columns, and what share of them they may err by."""
+        columns = np.concatenate([each.columns for each in some])
+        pairs = zip(*(each.moves for each in some), strict=True)
+        moves = [(np.concatenate([start for start, _ in m]), m[0][1]) for m in pairs]
+        distances, errors = one.moved(columns, moves)
+        held = np.broadcast_to(np.zeros(1, dtype=np.uint16), errors.shape)
+        if errors.any():
+            share = np.zeros(errors.shape, dtype=np.float32)
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                np.divide(errors, distances, out=share, where=errors > 0.0, casting="same_kind")
+                share *= 1.0 + 1e-6
+            # The upper half of each, rounded up.
+            held = ((share.view(np.uint32) + 0xFFFF) >> 16).astype(np.uint16)
+        return zip(distances.copy(), held, strict=True)
 
     def _unit_losses(self, unknown: Unknown, which: IntArray | slice) -> FloatArray:
         """Fisher information loss of some records about a column, at unit noise, (b,)."""
