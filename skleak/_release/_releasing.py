@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import math
 import types
 import warnings
 from collections.abc import Callable
@@ -44,9 +45,14 @@ from skleak._release._document import (
     with_output,
     written_pipeline,
 )
-from skleak._released import TABLE, ReleasedModel
+from skleak._released import TABLE, ReleasedModel, warn_of_release
+from skleak.accounting import gaussian_epsilon
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.mechanisms import GaussianDP
+from skleak.mechanisms.goals import RESERVED_DELTA
 from skleak.preprocessing import (
+    PrivateOneHotEncoder,
+    PrivateScaler,
     PublicImputer,
     PublicOneHotEncoder,
     PublicScaler,
@@ -175,7 +181,10 @@ class ReleasedPipeline(Pipeline):
         return self
 
 
-_OURS = (PublicImputer, PublicOneHotEncoder, PublicScaler, PublicTargetScaler, RowNormClipper)
+# What they learned is published, as noisy numbers with a guarantee.
+_PRIVATE = (PrivateOneHotEncoder, PrivateScaler)
+_PUBLIC = (PublicImputer, PublicOneHotEncoder, PublicScaler, PublicTargetScaler, RowNormClipper)
+_OURS = (*_PRIVATE, *_PUBLIC)
 # Of scikit-learn, those that transform each row by itself once they are fitted.
 _ROW_BY_ROW = (
     AdditiveChi2Sampler,
@@ -197,8 +206,10 @@ _REFERENCES = (types.ModuleType, type(np.sum))
 
 def what_was_learned(step: Any) -> str | None:
     """Say what a fitted step learned from the records; None where that is nothing."""
-    if is_skipped(step) or type(step) in _OURS or type(step) is PolynomialFeatures:
+    if is_skipped(step) or type(step) in _PUBLIC or type(step) is PolynomialFeatures:
         return None
+    if type(step) in _PRIVATE:
+        return "it has released noisy numbers of the records"
     if type(step) is ColumnTransformer:
         chosen = [
             name
@@ -360,6 +371,8 @@ def _table_of(categories: Any) -> pd.DataFrame:
 
 _RAW_TABLE = "the table that the pipeline received"
 _THEN = " when it was fitted"
+# More than rounding adds to a mu: a few times 2^-30 sqrt(20,000), of the most parameters there are.
+_OF_ROUNDING = 1e-6
 
 
 def release(
@@ -378,8 +391,10 @@ def release(
     False, and no parameter can hold records), ``PolynomialFeatures``, encoders with explicit
     ``categories``, and ``SimpleImputer(strategy="constant", fill_value=..., keep_empty_features=
     True)``; alone, or in a ``Pipeline``, ``ColumnTransformer``, ``FeatureUnion`` or
-    ``TransformedTargetRegressor``. Any other step learned from the records, and what it learned
-    is no part of what the leakage and the guarantee of the estimator speak of.
+    ``TransformedTargetRegressor``. Those with noise, `PrivateScaler` and `PrivateOneHotEncoder`,
+    become public ones, and one guarantee is stated of them and the model together. Any other step
+    learned from the records, and what it learned is no part of what the leakage and the guarantee
+    of the estimator speak of.
 
     Parameters
     ----------
@@ -411,7 +426,9 @@ def release(
     ReleasedModel or ReleasedPipeline
         ``estimator.release()`` for an estimator alone. The provenance of a model in a pipeline
         lists ``fitted_steps``, those that learned from the records: what the model states of
-        leakage and guarantees is about rows as they came out of these.
+        leakage and guarantees is about rows as they came out of these. With private steps its
+        guarantee is that of all releases together, about a raw row, and is None with the reason as
+        ``no_guarantee`` where a part has none.
 
     Raises
     ------
@@ -461,7 +478,9 @@ def release(
             f"its end. {why or 'Estimators of skleak.linear_model can be released.'}"
         )
     steps = [(path, step) for path, step in every if step is not model]
-    learned, mixed = _found(steps, what_was_learned), _found(steps, what_mixes_rows)
+    private = {path: step for path, step in steps if type(step) in _PRIVATE}
+    others = [(path, step) for path, step in steps if path not in private]
+    learned, mixed = _found(others, what_was_learned), _found(steps, what_mixes_rows)
     _judge(learned, mixed, allow_fitted, require_guarantee)
     if X is not None:
         _check_received(pipeline, model, X, y)
@@ -489,6 +508,16 @@ def release(
         released_model.provenance_ = _about(
             {**released_model.provenance_, **stated}, f"{TABLE}{_THEN}"
         )
+    if private:
+        made_as = _composed(model, private, {**mixed, **learned}, released_model.provenance_)
+        released_model.provenance_ = made_as
+        if require_guarantee and made_as["no_guarantee"]:
+            raise NoGuaranteeError(
+                "No differential-privacy guarantee holds for the steps and the model together: "
+                f"{made_as['no_guarantee']}."
+            )
+        if any(step._seeded for step in private.values()):
+            warn_of_release(seeded=True, noise_scale=1.0, step=0.0)
 
     def leaf(path: str, step: Any) -> Any:
         if step is model:
@@ -517,6 +546,62 @@ def _released(model: Any, require_guarantee: bool, real_arithmetic: bool, alone:
             "estimator that has one."
         )
     return model
+
+
+def _composed(
+    model: Any, private: dict[str, Any], blocked: dict[str, Any], provenance: dict[str, Any]
+) -> dict[str, Any]:
+    """State one guarantee of private steps and a model: squares of mu add up, and so do deltas."""
+    for step in private.values():
+        check_is_fitted(step)
+    guarantee: Any = getattr(model, "_guarantee", None)
+    reasons = [
+        f"{path!r}: {step.no_guarantee_because_}"
+        for path, step in private.items()
+        if step.no_guarantee_because_
+    ]
+    if blocked:
+        reasons.append(f"{list(blocked)} learned from the records without noise, or may mix rows")
+    if isinstance(model, ReleasedModel):
+        reasons.append("the model was released before, and its training records are not known")
+    elif not hasattr(guarantee, "composed_mu"):
+        reasons.append("the guarantee of the model, if any, is not of a mu that adds up")
+    elif not guarantee.holds:
+        reasons.append(f"the model: {'; '.join(guarantee.reasons)}")
+    if reasons:
+        return {**provenance, "differential_privacy": None, "no_guarantee": "; ".join(reasons)}
+    # Parts of an `EpsilonDelta` tell its delta; and a goal bounds a mu whatever came before.
+    goals = [*(step.goal for step in private.values()), getattr(model, "noise_scale", None)]
+    mus = [*(step.composed_mu_ for step in private.values()), guarantee.composed_mu]
+    mu = math.hypot(*map(_whatever_came_before, mus, goals)) * (1.0 + 1e-12)
+    mu_delta = math.fsum(step.mu_delta_ for step in private.values()) * (1.0 + 1e-12)
+    parts = [goal.delta if isinstance(goal, GaussianDP) else 0.0 for goal in goals]
+    delta = max(guarantee.delta, 2.0 * mu_delta)
+    if all(parts):
+        delta = max(float(f"{math.fsum(parts) / RESERVED_DELTA:.12g}"), 2.0 * mu_delta)
+    raw = provenance["differential_privacy"]["about"].endswith(_RAW_TABLE)
+    stated = {
+        "mechanism": f"{', '.join(type(step).__name__ for step in private.values())}; "
+        f"{guarantee.mechanism}",
+        "epsilon": float(gaussian_epsilon(mu, delta - mu_delta)),
+        "delta": delta,
+        "composed_mu": mu,
+        "mu_delta": mu_delta,
+        "exact": guarantee.exact,
+        "steps": {path: step.composed_mu_ for path, step in private.items()},
+        "assumptions": [
+            *guarantee.assumptions,
+            "each private step was fitted once on these records, as every fit is a release",
+            *([] if raw else ["no step was fitted or changed after the model was"]),
+        ],
+        "about": f"replacement of one row of {_RAW_TABLE}",
+    }
+    return {**provenance, "differential_privacy": stated, "no_guarantee": None}
+
+
+def _whatever_came_before(mu: float, goal: Any) -> float:
+    """Bound a mu over all numbers of columns, which noise decides on and rounding depends on."""
+    return max(mu, goal.mu) if isinstance(goal, GaussianDP) else mu + _OF_ROUNDING
 
 
 def _found(
