@@ -555,13 +555,9 @@ def _composed(
     for step in private.values():
         check_is_fitted(step)
     guarantee: Any = getattr(model, "_guarantee", None)
-    reasons = [
-        f"{path!r}: {step.no_guarantee_because_}"
-        for path, step in private.items()
-        if step.no_guarantee_because_
-    ]
-    if blocked:
-        reasons.append(f"{list(blocked)} learned from the records without noise, or may mix rows")
+    said = {path: step.no_guarantee_because_ for path, step in private.items()}
+    said |= dict.fromkeys(blocked, "it learned from the records without noise, or may mix rows")
+    reasons = [f"{path!r}: {why}" for path, why in said.items() if why]
     if isinstance(model, ReleasedModel):
         reasons.append("the model was released before, and its training records are not known")
     elif not hasattr(guarantee, "composed_mu"):
@@ -576,13 +572,10 @@ def _composed(
     mu = math.hypot(*map(_whatever_came_before, mus, goals)) * (1.0 + 1e-12)
     mu_delta = math.fsum(step.mu_delta_ for step in private.values()) * (1.0 + 1e-12)
     parts = [goal.delta if isinstance(goal, GaussianDP) else 0.0 for goal in goals]
-    delta = max(guarantee.delta, 2.0 * mu_delta)
-    if all(parts):
-        delta = max(float(f"{math.fsum(parts) / RESERVED_DELTA:.12g}"), 2.0 * mu_delta)
-    raw = provenance["differential_privacy"]["about"].endswith(_RAW_TABLE)
+    whole = float(f"{math.fsum(parts) / RESERVED_DELTA:.12g}") if all(parts) else guarantee.delta
+    delta = max(whole, 2.0 * mu_delta)
     stated = {
-        "mechanism": f"{', '.join(type(step).__name__ for step in private.values())}; "
-        f"{guarantee.mechanism}",
+        "mechanism": f"noisy preprocessing and {guarantee.mechanism}",
         "epsilon": float(gaussian_epsilon(mu, delta - mu_delta)),
         "delta": delta,
         "composed_mu": mu,
@@ -592,7 +585,7 @@ def _composed(
         "assumptions": [
             *guarantee.assumptions,
             "each private step was fitted once on these records, as every fit is a release",
-            *([] if raw else ["no step was fitted or changed after the model was"]),
+            "no step was fitted or changed after the model was",
         ],
         "about": f"replacement of one row of {_RAW_TABLE}",
     }

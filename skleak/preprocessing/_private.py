@@ -52,6 +52,7 @@ _RAISED, _NARROW = 1e-6, 16.0 * np.finfo(np.float64).eps
 _MOST = 2.0**53  # numbers from here on are no categories: doubles hold not all of them
 
 
+@dataclass(eq=False, repr=False)
 class PrivateTransformer(TableTransformer):
     """A transformer that a release of noisy numbers has made; it keeps nothing else of records."""
 
@@ -65,11 +66,10 @@ class PrivateTransformer(TableTransformer):
     _needs_memory: ClassVar[bool] = True
 
     goal: "EpsilonDelta | GaussianDP"
-    public: Any
-    random_state: RandomState
-    ledger: Any
-    ledger_dataset: str
-    transformer_: PublicTransformer
+    public: Any = field(default=(), kw_only=True)
+    random_state: RandomState = field(default=None, kw_only=True)
+    ledger: Any = field(default=None, kw_only=True)
+    ledger_dataset: str = field(default="default", kw_only=True)
 
     def transform(self, X: Any) -> Any:
         """Transform each row by itself, by the noisy numbers.
@@ -121,9 +121,7 @@ class PrivateTransformer(TableTransformer):
         PublicTransformer
             Fitted.
         """
-        container = output_container(self)
-        made = self.transformer_.public_copy()
-        return made if container is None else made.set_output(transform=container)
+        return self.transformer_.public_copy().set_output(transform=output_container(self))
 
     def to_sklearn(self) -> Any:
         """Return scikit-learn's own transformer, for whoever has no skleak.
@@ -140,26 +138,23 @@ class PrivateTransformer(TableTransformer):
         warn_of_written_seed(self.random_state)
         self._seeded = self.random_state is not None
         declared = [self.public] if isinstance(self.public, str) else list(self.public)
-        reasons = []
-        if "n_samples" not in declared:
-            reasons.append(
-                "the number of records is not said to be public (`public=('n_samples',)` says so)"
-            )
-        if self._seeded:
-            reasons.append("the noise came from a seed or a generator, and can be drawn again")
-        self.no_guarantee_because_ = "; ".join(reasons)
-        self.composed_mu_, self.mu_delta_ = np.nan, np.nan
-        if not reasons:
-            self.composed_mu_ = float(discrete_gaussian_cover(mu, n_parameters=n_parameters))
-            self.mu_delta_ = mu_delta
+        wrong = {
+            "the number of records is not said to be public (`public=('n_samples',)` says so)": (
+                "n_samples" not in declared
+            ),
+            "the noise came from a seed or a generator, and can be drawn again": self._seeded,
+        }
+        reasons = self.no_guarantee_because_ = "; ".join(text for text in wrong if wrong[text])
+        cover = float(discrete_gaussian_cover(mu, n_parameters=n_parameters))
+        self.composed_mu_, self.mu_delta_ = (np.nan, np.nan) if reasons else (cover, mu_delta)
         if self.ledger is not None:
             opened = isinstance(self.ledger, LeakageLedger)
             ledger = self.ledger if opened else LeakageLedger.open(self.ledger)
             ledger.record(
                 self.ledger_dataset,
                 None,  # its Fisher information is not known
-                mu=None if reasons else self.composed_mu_,
-                mu_delta=0.0 if reasons else mu_delta,
+                mu=None if reasons else cover,
+                mu_delta=mu_delta,
                 description={"estimator": type(self).__name__, "goal": repr(self.goal)},
                 aligned=False,
             )
@@ -242,14 +237,9 @@ class PrivateScaler(PrivateTransformer):
     }
     _input_tags: ClassVar[dict[str, bool]] = {"allow_nan": True}
 
-    goal: "EpsilonDelta | GaussianDP"
     bounds: Any = field(kw_only=True)
     limit: float = field(default=3.0, kw_only=True)
     min_scale: float = field(default=0.05, kw_only=True)
-    public: Any = field(default=(), kw_only=True)
-    random_state: RandomState = field(default=None, kw_only=True)
-    ledger: Any = field(default=None, kw_only=True)
-    ledger_dataset: str = field(default="default", kw_only=True)
 
     @leaves_whole
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -379,12 +369,7 @@ class PrivateOneHotEncoder(PrivateTransformer):
     }
     _input_tags: ClassVar[dict[str, bool]] = PublicOneHotEncoder._input_tags
 
-    goal: "EpsilonDelta | GaussianDP"
     sparse_output: bool = field(default=False, kw_only=True)
-    public: Any = field(default=(), kw_only=True)
-    random_state: RandomState = field(default=None, kw_only=True)
-    ledger: Any = field(default=None, kw_only=True)
-    ledger_dataset: str = field(default="default", kw_only=True)
 
     @leaves_whole
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -435,10 +420,9 @@ class PrivateOneHotEncoder(PrivateTransformer):
         if not counts:
             return []
         ordered = sorted(counts, key=lambda value: (isinstance(value, str), value))
-        values = [counts[value] for value in ordered]
-        noisy = release_on_grid(values, self.noise_scale_, generator).parameters
-        shown = noisy > self.threshold_
-        return [value for value, is_shown in zip(ordered, shown, strict=True) if is_shown]
+        exact = [counts[value] for value in ordered]
+        noisy = release_on_grid(exact, self.noise_scale_, generator).parameters
+        return [value for value, n in zip(ordered, noisy, strict=True) if n > self.threshold_]
 
     def transform(self, X: Any) -> Any:
         """Encode each value.
@@ -454,18 +438,16 @@ class PrivateOneHotEncoder(PrivateTransformer):
             Of zeros and ones, with one 1 for each column of X.
         """
         table = read_table(self, X, reset=False).astype(object)
-        known = np.empty(table.shape, dtype=object)
-        known.flat = [_category(value) for value in table.ravel().tolist()]
+        known = [[_category(value) for value in row] for row in table.tolist()]
         names = getattr(self, "feature_names_in_", None)
         return self.transformer_.transform(pd.DataFrame(known, columns=names, dtype=object))
 
 
 def _category(value: Any) -> Any:
     """Return a value that equal ones share, whatever their type; None for what is no category."""
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, bool | int | float | np.integer | np.floating | np.bool_):
-        size = float(value) if abs(value) < _MOST else np.nan
-        if size == size:
-            return int(size) if size.is_integer() else size
-    return None
+    if not isinstance(value, int | float) or not abs(value) < _MOST:
+        return None
+    return int(value) if float(value).is_integer() else float(value)
