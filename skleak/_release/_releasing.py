@@ -508,6 +508,13 @@ def release(
         released_model.provenance_ = _about(
             {**released_model.provenance_, **stated}, f"{TABLE}{_THEN}"
         )
+
+    def leaf(path: str, step: Any) -> Any:
+        if step is model:
+            return released_model
+        return copy.deepcopy(step) if path in learned else public_copy(step)
+
+    made = rebuilt(pipeline, leaf)
     if private:
         made_as = _composed(model, private, {**mixed, **learned}, released_model.provenance_)
         released_model.provenance_ = made_as
@@ -518,13 +525,6 @@ def release(
             )
         if any(step._seeded for step in private.values()):
             warn_of_release(seeded=True, noise_scale=1.0, step=0.0)
-
-    def leaf(path: str, step: Any) -> Any:
-        if step is model:
-            return released_model
-        return copy.deepcopy(step) if path in learned else public_copy(step)
-
-    made = rebuilt(pipeline, leaf)
     steps = made.steps if isinstance(made, Pipeline) else [("model", made)]
     released: ReleasedPipeline = with_output(ReleasedPipeline(steps), output_container(pipeline))
     return released
@@ -552,8 +552,6 @@ def _composed(
     model: Any, private: dict[str, Any], blocked: dict[str, Any], provenance: dict[str, Any]
 ) -> dict[str, Any]:
     """State one guarantee of private steps and a model: squares of mu add up, and so do deltas."""
-    for step in private.values():
-        check_is_fitted(step)
     guarantee: Any = getattr(model, "_guarantee", None)
     said = {path: step.no_guarantee_because_ for path, step in private.items()}
     said |= dict.fromkeys(blocked, "it learned from the records without noise, or may mix rows")

@@ -254,7 +254,7 @@ class PublicOneHotEncoder(PublicTransformer):
     def _warn_if_none_is_known(self, table: pd.DataFrame) -> None:
         for index, known in enumerate(self._listed):
             values = table.iloc[:, index].dropna()
-            if len(values) and not values.isin(known).any():
+            if len(known) and len(values) and not values.isin(known).any():
                 encoded = "others" if self.handle_unknown == "other" else "zeros"
                 warnings.warn(
                     f"No value of {column_label(self, index)} is among its `categories` "

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
 
 from skleak.accounting import LeakageLedger
 from skleak.accounting.discrete import discrete_gaussian_cover
@@ -121,6 +122,7 @@ class PrivateTransformer(TableTransformer):
         PublicTransformer
             Fitted.
         """
+        check_is_fitted(self)
         return self.transformer_.public_copy().set_output(transform=output_container(self))
 
     def to_sklearn(self) -> Any:
@@ -131,7 +133,7 @@ class PrivateTransformer(TableTransformer):
         MinMaxScaler or OneHotEncoder
             Fitted.
         """
-        return self.transformer_.to_sklearn()
+        return self.public_copy().to_sklearn()
 
     def _account(self, mu: float, n_parameters: int, mu_delta: float = 0.0) -> Any:
         """Charge the ledger before any noise is drawn, and return the source of that."""
@@ -270,8 +272,10 @@ class PrivateScaler(PrivateTransformer):
         low, high = units.data_min_, units.data_max_
         half, limit = 0.5 * (high - low), float(self.limit)
         # What noise makes of it must be bounds, too, whatever the noise is.
-        size = np.maximum(np.abs(low), np.abs(high)) + half * (1.0 + limit)
-        if not np.all(half * limit * self.min_scale > _NARROW * np.maximum(size, 1.0)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = np.maximum(np.abs(low), np.abs(high)) + half * (1.0 + limit)
+            least = half * limit * self.min_scale / np.maximum(size, 1.0)
+        if not np.all(least > _NARROW):
             raise ValueError(
                 "`bounds` are too narrow for their size, or `limit` and `min_scale` too small, for "
                 "the precision of numbers. Choose another unit or origin of the columns."
@@ -279,8 +283,7 @@ class PrivateScaler(PrivateTransformer):
         mu = grid_mu(self.goal, 2 * d)
         generator = self._account(mu, 2 * d)
         step = 2.0 ** -((53 - (n - 1).bit_length()) // 2)  # sums of so fine squares are exact
-        z = np.nan_to_num(units.transform(np.clip(X, -_LARGEST, _LARGEST)))
-        z = np.rint(z / step) * step
+        z = np.rint(np.nan_to_num(units.transform(np.clip(X, -_LARGEST, _LARGEST))) / step) * step
         scale = 2.0 * np.sqrt(d) / mu
         mean = release_on_grid(z.sum(axis=0), scale, generator).parameters / n
         scale /= np.sqrt(FREE_SQUARES)
@@ -325,7 +328,7 @@ class PrivateOneHotEncoder(PrivateTransformer):
     transformer_ : PublicOneHotEncoder
         Encodes alike. Public.
     categories_ : list of list
-        Categories of each column, numbers first, in ascending order. Public.
+        Categories of each column, all text or all numbers, in ascending order. Public.
     noise_scale_, threshold_ : float
         Standard deviation of the noise on counts, and what they must exceed. Public.
     data_norm_ : float
@@ -345,8 +348,8 @@ class PrivateOneHotEncoder(PrivateTransformer):
     Notes
     -----
     Every ``fit`` is another release. Categories are text and finite numbers below 2^53 in size; 1,
-    1.0 and True are one. All else counts as missing. The column of others is named as scikit-learn
-    names that of infrequent categories.
+    1.0 and True are one. All else counts as missing, and so do numbers where text shows. The column
+    of others is named as scikit-learn names that of infrequent categories.
 
     Examples
     --------
@@ -422,7 +425,8 @@ class PrivateOneHotEncoder(PrivateTransformer):
         ordered = sorted(counts, key=lambda value: (isinstance(value, str), value))
         exact = [counts[value] for value in ordered]
         noisy = release_on_grid(exact, self.noise_scale_, generator).parameters
-        return [value for value, n in zip(ordered, noisy, strict=True) if n > self.threshold_]
+        shown = [value for value, n in zip(ordered, noisy, strict=True) if n > self.threshold_]
+        return [value for value in shown if isinstance(value, str) == isinstance(shown[-1], str)]
 
     def transform(self, X: Any) -> Any:
         """Encode each value.
