@@ -57,7 +57,7 @@ def _columns(scaler, encoder, *after):
 
 
 def _logistic(goal, **options):
-    options = {"classes": [0, 1], "public": ("n_samples",), **options}
+    options = {"classes": [0, 1], "mechanism": "output", **PUBLIC, **options}
     return PrivateLogisticRegression(
         goal, data_norm=1.5, fit_intercept=False, **{"alpha": 0.5, **options}
     )
@@ -97,7 +97,7 @@ def test_squares_are_free_up_to_the_constant():
 
 def test_no_record_moves_the_sums_beyond_the_guarantee(rng, patients, strange_records, released):
     scaler = PrivateScaler(GaussianDP(0.7), bounds=BOUNDS, **PUBLIC)
-    records = strange_records(rng, 100)[NUMBERS]
+    records = strange_records(rng, 30)[NUMBERS]
     extreme = pd.DataFrame(list(itertools.product([0, 40, 120, np.nan], [0, 33, 250])))
     records = pd.concat([records, extreme.set_axis(NUMBERS, axis=1)], ignore_index=True)
     moved = []
@@ -399,6 +399,18 @@ def test_the_stated_total_keeps_the_goal(name, goal, shares, patients):
         assert 0.95 * goal.epsilon < stated["epsilon"] <= goal.epsilon
 
 
+@pytest.mark.parametrize("fit", [GaussianDP(0.3), EpsilonDelta(1.0, 1e-5)])
+def test_goals_that_were_not_split_add_up_too(fit, patients):
+    stated = skleak.release(_fitted(patients, model=_logistic(fit)), require_guarantee=True)[-1]
+    stated = stated.provenance_["differential_privacy"]
+    assert stated["delta"] == 1e-6
+    parts = [
+        *stated["steps"].values(),
+        _logistic(fit).fit(np.eye(2), [0, 1])._guarantee.composed_mu,
+    ]
+    assert np.linalg.norm(parts) < stated["composed_mu"] < np.linalg.norm(parts) + 1e-5
+
+
 @pytest.mark.parametrize("goal", [EpsilonDelta(1.0, 1e-6), EpsilonDelta(0.3, 1e-9)])
 def test_moments_take_a_part_too(goal, patients):
     scale, fit = split_goal(goal, [0.3, 0.7])
@@ -471,7 +483,7 @@ def test_a_model_without_a_guarantee_leaves_none(patients):
     for model, reason in (
         (_logistic(0.1, classes=None), "the classes were read off"),
         (PrivateLinearRegression(0.1), "squared loss"),
-        (PrivateSGDClassifier(classes=[0, 1]), "not of a mu that adds up"),
+        (PrivateSGDClassifier(classes=[0, 1], max_steps=2), "not of a mu that adds up"),
     ):
         made = skleak.release(_fitted(patients, model=model))[-1].provenance_
         assert made["differential_privacy"] is None
