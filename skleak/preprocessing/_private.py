@@ -139,10 +139,9 @@ class PrivateTransformer(TableTransformer):
         """Charge the ledger before any noise is drawn, and return the source of that."""
         warn_of_written_seed(self.random_state)
         self._seeded = self.random_state is not None
-        declared = [self.public] if isinstance(self.public, str) else list(self.public)
         wrong = {
             "the number of records is not said to be public (`public=('n_samples',)` says so)": (
-                "n_samples" not in declared
+                "n_samples" not in {*np.atleast_1d(self.public)}
             ),
             "the noise came from a seed or a generator, and can be drawn again": self._seeded,
         }
@@ -275,6 +274,7 @@ class PrivateScaler(PrivateTransformer):
         with np.errstate(over="ignore", invalid="ignore"):
             size = np.maximum(np.abs(low), np.abs(high)) + half * (1.0 + limit)
             least = half * limit * self.min_scale / np.maximum(size, 1.0)
+            z = np.nan_to_num(units.transform(np.clip(X, -_LARGEST, _LARGEST)))
         if not np.all(least > _NARROW):
             raise ValueError(
                 "`bounds` are too narrow for their size, or `limit` and `min_scale` too small, for "
@@ -283,7 +283,7 @@ class PrivateScaler(PrivateTransformer):
         mu = grid_mu(self.goal, 2 * d)
         generator = self._account(mu, 2 * d)
         step = 2.0 ** -((53 - (n - 1).bit_length()) // 2)  # sums of so fine squares are exact
-        z = np.rint(np.nan_to_num(units.transform(np.clip(X, -_LARGEST, _LARGEST))) / step) * step
+        z = np.rint(z / step) * step
         scale = 2.0 * np.sqrt(d) / mu
         mean = release_on_grid(z.sum(axis=0), scale, generator).parameters / n
         scale /= np.sqrt(FREE_SQUARES)
@@ -409,9 +409,8 @@ class PrivateOneHotEncoder(PrivateTransformer):
         self.noise_scale_ = float(np.sqrt(2.0 * k) / mu)
         self.threshold_ = float(1.0 - self.noise_scale_ * ndtri(delta / k) * (1.0 + _RAISED))
         self.categories_ = [self._listed(column, generator) for column in table.T]
-        encoder = PublicOneHotEncoder(
-            self.categories_, handle_unknown="other", sparse_output=self.sparse_output
-        )
+        others: Any = {"handle_unknown": "other", "sparse_output": self.sparse_output}
+        encoder = PublicOneHotEncoder(self.categories_, **others)
         self.transformer_ = encoder.on_columns(k, getattr(self, "feature_names_in_", None))
         self.data_norm_ = float(np.sqrt(k))
         return self

@@ -214,7 +214,8 @@ def test_errors_and_warnings_do_not_depend_on_records(rng, patients, strange_rec
     odd = [["a list"], {"a": 1}, 10**400, 1j, b"bytes", pd.Timestamp("2020"), (1, 2), np.int8(-128)]
     odd += [np.float16(7.0), np.longdouble(1), -0.0, True, np.bool_(False), 2**53, pd.NA]
     strange["gene"] = pd.Series([odd[k % len(odd)] for k in range(60)], dtype=object)
-    columns = _columns(PrivateScaler(GOAL, bounds=BOUNDS), PrivateOneHotEncoder(GOAL))
+    narrow = {"age": (0, 120), "weight": (0, 1e-3)}
+    columns = _columns(PrivateScaler(GOAL, bounds=narrow), PrivateOneHotEncoder(GOAL))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for fitted in (columns.fit(strange), clone(columns).fit(patients)):
