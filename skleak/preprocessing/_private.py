@@ -285,10 +285,9 @@ class PrivateScaler(PrivateTransformer):
         step = 2.0 ** -((53 - (n - 1).bit_length()) // 2)  # sums of so fine squares are exact
         z = np.rint(z / step) * step
         scale = 2.0 * np.sqrt(d) / mu
-        mean = release_on_grid(z.sum(axis=0), scale, generator).parameters / n
+        mean = np.clip(release_on_grid(z.sum(axis=0), scale, generator).parameters / n, -1.0, 1.0)
         scale /= np.sqrt(FREE_SQUARES)
         squares = release_on_grid((z**2).sum(axis=0), scale, generator).parameters / n
-        mean = np.clip(mean, -1.0, 1.0)
         deviation = np.sqrt(np.clip(squares - mean**2, self.min_scale**2, 1.0))
         self.mean_, self.scale_ = low + half * (1.0 + mean), half * deviation
         bounds = np.stack([self.mean_ - limit * self.scale_, self.mean_ + limit * self.scale_], 1)

@@ -355,6 +355,19 @@ def test_every_fit_is_charged_before_noise_is_drawn(patients, released, tmp_path
         scaler.set_params(ledger=tmp_path / "ledger.sqlite").fit(patients[NUMBERS])
 
 
+def test_a_ledger_whose_ceiling_is_the_goal_takes_all_parts_and_no_more(patients):
+    ledger = LeakageLedger(":memory:", max_epsilon=1.0, delta=1e-6)
+    scale, encode, fit = split_goal(EpsilonDelta(1.0, 1e-6), [0.2, 0.3, 0.5])
+    scaler = PrivateScaler(scale, bounds=BOUNDS, ledger=ledger, **PUBLIC)
+    encoder = PrivateOneHotEncoder(encode, ledger=ledger, **PUBLIC)
+    model = _logistic(fit, mechanism="objective", alpha="auto", ledger=ledger)
+    pipeline = _columns(scaler, encoder, model).fit(patients, _target(patients))
+    stated = skleak.release(pipeline)[-1].provenance_["differential_privacy"]
+    assert ledger.total("default").epsilon == pytest.approx(stated["epsilon"], rel=1e-6)
+    with pytest.raises(LeakageBudgetError):
+        encoder.fit(patients[WORDS])
+
+
 MODELS = {
     "output": lambda goal: _logistic(goal),
     "objective": lambda goal: _logistic(goal, mechanism="objective", alpha="auto"),
