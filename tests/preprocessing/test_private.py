@@ -425,6 +425,15 @@ def test_goals_that_were_not_split_add_up_too(fit, patients):
     assert np.linalg.norm(parts) < stated["composed_mu"] < np.linalg.norm(parts) + 1e-5
 
 
+def test_a_total_is_stated_at_a_delta_that_thresholds_leave_something_of(patients):
+    encoder = PrivateOneHotEncoder(GaussianDP(0.5, delta=1e-3), **PUBLIC)
+    pipeline = make_pipeline(encoder, RowNormClipper(1.5), _logistic(GaussianDP(0.5)))
+    pipeline.fit(patients[WORDS], _target(patients))
+    stated = skleak.release(pipeline)[-1].provenance_["differential_privacy"]
+    assert stated["delta"] == pytest.approx(2e-3)
+    assert stated["epsilon"] == pytest.approx(gaussian_epsilon(np.sqrt(0.5), 1e-3), rel=1e-6)
+
+
 @pytest.mark.parametrize("goal", [EpsilonDelta(1.0, 1e-6), EpsilonDelta(0.3, 1e-9)])
 def test_moments_take_a_part_too(goal, patients):
     scale, fit = split_goal(goal, [0.3, 0.7])
