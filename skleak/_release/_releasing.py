@@ -516,13 +516,8 @@ def release(
 
     made = rebuilt(pipeline, leaf)
     if private:
-        made_as = _composed(model, private, {**mixed, **learned}, released_model.provenance_)
-        released_model.provenance_ = made_as
-        if require_guarantee and made_as["no_guarantee"]:
-            raise NoGuaranteeError(
-                "No differential-privacy guarantee holds for the steps and the model together: "
-                f"{made_as['no_guarantee']}."
-            )
+        total = _composed(model, private, {**mixed, **learned}, require_guarantee)
+        released_model.provenance_ = {**released_model.provenance_, **total}
         if any(step._seeded for step in private.values()):
             warn_of_release(seeded=True, noise_scale=1.0, step=0.0)
     steps = made.steps if isinstance(made, Pipeline) else [("model", made)]
@@ -549,7 +544,7 @@ def _released(model: Any, require_guarantee: bool, real_arithmetic: bool, alone:
 
 
 def _composed(
-    model: Any, private: dict[str, Any], blocked: dict[str, Any], provenance: dict[str, Any]
+    model: Any, private: dict[str, Any], blocked: dict[str, Any], require_guarantee: bool
 ) -> dict[str, Any]:
     """State one guarantee of private steps and a model: squares of mu add up, and so do deltas."""
     guarantee: Any = getattr(model, "_guarantee", None)
@@ -562,8 +557,13 @@ def _composed(
         reasons.append("the guarantee of the model, if any, is not of a mu that adds up")
     elif not guarantee.holds:
         reasons.append(f"the model: {'; '.join(guarantee.reasons)}")
-    if reasons:
-        return {**provenance, "differential_privacy": None, "no_guarantee": "; ".join(reasons)}
+    why = "; ".join(reasons)
+    if why and require_guarantee:
+        raise NoGuaranteeError(
+            f"No differential-privacy guarantee holds for the steps and the model together: {why}."
+        )
+    if why:
+        return {"differential_privacy": None, "no_guarantee": why}
     # Parts of an `EpsilonDelta` tell its delta; and a goal bounds a mu whatever came before.
     goals = [*(step.goal for step in private.values()), getattr(model, "noise_scale", None)]
     mus = [*(step.composed_mu_ for step in private.values()), guarantee.composed_mu]
@@ -587,7 +587,7 @@ def _composed(
         ],
         "about": f"replacement of one row of {_RAW_TABLE}",
     }
-    return {**provenance, "differential_privacy": stated, "no_guarantee": None}
+    return {"differential_privacy": stated, "no_guarantee": None}
 
 
 def _whatever_came_before(mu: float, goal: Any) -> float:
