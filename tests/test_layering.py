@@ -16,8 +16,8 @@ LAYERS = [
     {"utils"},
     {"losses", "bounds", "metrics"},
     {"solvers", "channels", "accounting", "_released_export"},
-    {"influence", "mechanisms", "preprocessing"},
-    {"_released"},
+    {"influence", "mechanisms"},
+    {"_released", "preprocessing"},
     {"adversary", "_release"},
     # Displays draw what they are given, and know no report.
     {"plotting"},

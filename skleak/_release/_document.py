@@ -329,7 +329,7 @@ def _example(step: Any) -> list[Any]:
     """Return raw values that a transformer of ours takes, from its public parameters."""
     used = step._used_parameters()
     if "categories" in used:
-        return [values[0] for values in used["categories"]]
+        return [[*values, 0.0][0] for values in used["categories"]]
     if "values" in used:
         return list(used["values"])
     return [0.0] * step.n_features_in_

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import math
 import types
 import warnings
 from collections.abc import Callable
@@ -44,9 +45,14 @@ from skleak._release._document import (
     with_output,
     written_pipeline,
 )
-from skleak._released import TABLE, ReleasedModel
+from skleak._released import TABLE, ReleasedModel, warn_of_release
+from skleak.accounting import gaussian_epsilon
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.mechanisms import GaussianDP
+from skleak.mechanisms.goals import RESERVED_DELTA
 from skleak.preprocessing import (
+    PrivateOneHotEncoder,
+    PrivateScaler,
     PublicImputer,
     PublicOneHotEncoder,
     PublicScaler,
@@ -175,7 +181,10 @@ class ReleasedPipeline(Pipeline):
         return self
 
 
-_OURS = (PublicImputer, PublicOneHotEncoder, PublicScaler, PublicTargetScaler, RowNormClipper)
+# What they learned is published, as noisy numbers with a guarantee.
+_PRIVATE = (PrivateOneHotEncoder, PrivateScaler)
+_PUBLIC = (PublicImputer, PublicOneHotEncoder, PublicScaler, PublicTargetScaler, RowNormClipper)
+_OURS = (*_PRIVATE, *_PUBLIC)
 # Of scikit-learn, those that transform each row by itself once they are fitted.
 _ROW_BY_ROW = (
     AdditiveChi2Sampler,
@@ -197,8 +206,10 @@ _REFERENCES = (types.ModuleType, type(np.sum))
 
 def what_was_learned(step: Any) -> str | None:
     """Say what a fitted step learned from the records; None where that is nothing."""
-    if is_skipped(step) or type(step) in _OURS or type(step) is PolynomialFeatures:
+    if is_skipped(step) or type(step) in _PUBLIC or type(step) is PolynomialFeatures:
         return None
+    if type(step) in _PRIVATE:
+        return "it has released noisy numbers of the records"
     if type(step) is ColumnTransformer:
         chosen = [
             name
@@ -360,6 +371,8 @@ def _table_of(categories: Any) -> pd.DataFrame:
 
 _RAW_TABLE = "the table that the pipeline received"
 _THEN = " when it was fitted"
+# More than rounding adds to a mu: a few times 2^-30 sqrt(20,000), of the most parameters there are.
+_OF_ROUNDING = 1e-6
 
 
 def release(
@@ -378,8 +391,10 @@ def release(
     False, and no parameter can hold records), ``PolynomialFeatures``, encoders with explicit
     ``categories``, and ``SimpleImputer(strategy="constant", fill_value=..., keep_empty_features=
     True)``; alone, or in a ``Pipeline``, ``ColumnTransformer``, ``FeatureUnion`` or
-    ``TransformedTargetRegressor``. Any other step learned from the records, and what it learned
-    is no part of what the leakage and the guarantee of the estimator speak of.
+    ``TransformedTargetRegressor``. Those with noise, `PrivateScaler` and `PrivateOneHotEncoder`,
+    become public ones, and one guarantee is stated of them and the model together. Any other step
+    learned from the records, and what it learned is no part of what the leakage and the guarantee
+    of the estimator speak of.
 
     Parameters
     ----------
@@ -411,7 +426,9 @@ def release(
     ReleasedModel or ReleasedPipeline
         ``estimator.release()`` for an estimator alone. The provenance of a model in a pipeline
         lists ``fitted_steps``, those that learned from the records: what the model states of
-        leakage and guarantees is about rows as they came out of these.
+        leakage and guarantees is about rows as they came out of these. With private steps its
+        guarantee is that of all releases together, about a raw row, and is None with the reason as
+        ``no_guarantee`` where a part has none.
 
     Raises
     ------
@@ -461,7 +478,9 @@ def release(
             f"its end. {why or 'Estimators of skleak.linear_model can be released.'}"
         )
     steps = [(path, step) for path, step in every if step is not model]
-    learned, mixed = _found(steps, what_was_learned), _found(steps, what_mixes_rows)
+    private = {path: step for path, step in steps if type(step) in _PRIVATE}
+    others = [(path, step) for path, step in steps if path not in private]
+    learned, mixed = _found(others, what_was_learned), _found(steps, what_mixes_rows)
     _judge(learned, mixed, allow_fitted, require_guarantee)
     if X is not None:
         _check_received(pipeline, model, X, y)
@@ -496,6 +515,11 @@ def release(
         return copy.deepcopy(step) if path in learned else public_copy(step)
 
     made = rebuilt(pipeline, leaf)
+    if private:
+        total = _composed(model, private, {**mixed, **learned}, require_guarantee)
+        released_model.provenance_ = {**released_model.provenance_, **total}
+        if any(step._seeded for step in private.values()):
+            warn_of_release(seeded=True, noise_scale=1.0, step=0.0)
     steps = made.steps if isinstance(made, Pipeline) else [("model", made)]
     released: ReleasedPipeline = with_output(ReleasedPipeline(steps), output_container(pipeline))
     return released
@@ -517,6 +541,58 @@ def _released(model: Any, require_guarantee: bool, real_arithmetic: bool, alone:
             "estimator that has one."
         )
     return model
+
+
+def _composed(
+    model: Any, private: dict[str, Any], blocked: dict[str, Any], require_guarantee: bool
+) -> dict[str, Any]:
+    """State one guarantee of private steps and a model: squares of mu add up, and so do deltas."""
+    guarantee: Any = getattr(model, "_guarantee", None)
+    said = {path: step.no_guarantee_because_ for path, step in private.items()}
+    said |= dict.fromkeys(blocked, "it learned from the records without noise, or may mix rows")
+    reasons = [f"{path!r}: {why}" for path, why in said.items() if why]
+    if isinstance(model, ReleasedModel):
+        reasons.append("the model was released before, and its training records are not known")
+    elif not hasattr(guarantee, "composed_mu"):
+        reasons.append("the guarantee of the model, if any, is not of a mu that adds up")
+    elif not guarantee.holds:
+        reasons.append(f"the model: {'; '.join(guarantee.reasons)}")
+    why = "; ".join(reasons)
+    if why and require_guarantee:
+        raise NoGuaranteeError(
+            f"No differential-privacy guarantee holds for the steps and the model together: {why}."
+        )
+    if why:
+        return {"differential_privacy": None, "no_guarantee": why}
+    # Parts of an `EpsilonDelta` tell its delta; and a goal bounds a mu whatever came before.
+    goals = [*(step.goal for step in private.values()), getattr(model, "noise_scale", None)]
+    mus = [*(step.composed_mu_ for step in private.values()), guarantee.composed_mu]
+    mu = math.hypot(*map(_whatever_came_before, mus, goals)) * (1.0 + 1e-12)
+    mu_delta = math.fsum(step.mu_delta_ for step in private.values()) * (1.0 + 1e-12)
+    parts = [goal.delta if isinstance(goal, GaussianDP) else 0.0 for goal in goals]
+    whole = float(f"{math.fsum(parts) / RESERVED_DELTA:.12g}") if all(parts) else guarantee.delta
+    delta = max(whole, 2.0 * mu_delta)
+    stated = {
+        "mechanism": f"noisy preprocessing and {guarantee.mechanism}",
+        "epsilon": float(gaussian_epsilon(mu, delta - mu_delta)),
+        "delta": delta,
+        "composed_mu": mu,
+        "mu_delta": mu_delta,
+        "exact": guarantee.exact,
+        "steps": {path: step.composed_mu_ for path, step in private.items()},
+        "assumptions": [
+            *guarantee.assumptions,
+            "each private step was fitted once on these records, as every fit is a release",
+            "no step was fitted or changed after the model was",
+        ],
+        "about": f"replacement of one row of {_RAW_TABLE}",
+    }
+    return {"differential_privacy": stated, "no_guarantee": None}
+
+
+def _whatever_came_before(mu: float, goal: Any) -> float:
+    """Bound a mu over all numbers of columns, which noise decides on and rounding depends on."""
+    return max(mu, goal.mu) if isinstance(goal, GaussianDP) else mu + _OF_ROUNDING
 
 
 def _found(

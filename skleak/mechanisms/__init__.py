@@ -1,7 +1,14 @@
 """How a model is made private: noise that may be published, goals for it, and reweightings."""
 
 from skleak.mechanisms.calibration import MaxAdvantage, NoiseKind, calibrate
-from skleak.mechanisms.goals import EpsilonDelta, GaussianDP, MaxLeakage, NoiseGoal, PublicNoiseGoal
+from skleak.mechanisms.goals import (
+    EpsilonDelta,
+    GaussianDP,
+    MaxLeakage,
+    NoiseGoal,
+    PublicNoiseGoal,
+    split_goal,
+)
 from skleak.mechanisms.grids import Reweighting, release_on_grid
 from skleak.mechanisms.moments import SufficientStatistics
 from skleak.mechanisms.objective import ObjectivePerturbation
@@ -20,6 +27,7 @@ __all__ = [
     "SufficientStatistics",
     "calibrate",
     "release_on_grid",
+    "split_goal",
 ]
 
 _announce(__name__)

@@ -9,6 +9,7 @@ where another value of few in one record would have moved the rung.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,13 +17,17 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skleak.accounting.discrete import discrete_gaussian_mu
-from skleak.utils._arguments import check_scalar
+from skleak.accounting.gaussian import mu_from_epsilon_delta
+from skleak.utils._arguments import check_real, check_scalar
 from skleak.utils._confidential import CalibratedNoise
 from skleak.utils._summaries import around_quantile
 from skleak.utils._typing import Array, FloatArray, IntArray
 
 # More distinct values than this are no longer a categorical attribute.
 MOST_VALUES = 64
+# What a part of a goal reserves of its delta for steps that need one, as ledgers do; and what is
+# kept of every mu for the grids of the noise, whose costs are far below.
+RESERVED_DELTA, _KEPT, _ROUNDED = 0.1, 1e-8, 1e-6
 
 
 @dataclass(frozen=True)
@@ -512,6 +517,9 @@ class GaussianDP(PublicNoiseGoal):
     ----------
     mu : float, positive
         Privacy parameter; smaller is more private.
+    delta : float in [0, 0.1], default=0.0
+        Probability with which that may fail, for steps that need one (`PrivateOneHotEncoder` of
+        skleak.preprocessing). Others leave it unused.
 
     Examples
     --------
@@ -531,6 +539,10 @@ class GaussianDP(PublicNoiseGoal):
     """
 
     mu: float
+    delta: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"GaussianDP(mu={self.mu!r}{f', delta={self.delta!r}' if self.delta else ''})"
 
     def resolve(self, problem: PublicProblem) -> float:
         """Smallest noise scale that reaches the goal.
@@ -614,3 +626,132 @@ def _check_reachable(name: str, value: float, mu: float) -> None:
             f"`{name}={value:g}` is out of reach: rounding the parameters to the grid of the noise "
             "alone costs more. Pass a larger value."
         )
+
+
+def split_goal(
+    goal: "EpsilonDelta | GaussianDP", shares: Sequence[float]
+) -> "list[EpsilonDelta | GaussianDP]":
+    """Split a goal into one for each step of a pipeline.
+
+    Shares are of ``mu^2``, which adds up over steps. A tenth of the delta of an `EpsilonDelta` is
+    reserved for steps that may fail with some probability, and the rest sets the mu that is split.
+    Together the steps keep the goal, whatever they are: `skleak.release` of the pipeline states
+    their total. A share of 0.1 gets 0.32 of the mu, and leaves 0.95 of it to one of 0.9.
+
+    Parameters
+    ----------
+    goal : EpsilonDelta or GaussianDP
+        The guarantee of all steps together.
+    shares : sequence of float
+        Public positive numbers that sum to 1, one for each step.
+
+    Returns
+    -------
+    list of GaussianDP
+        With a ``delta`` that `PrivateOneHotEncoder` uses and other steps leave.
+
+    Raises
+    ------
+    TypeError
+        For another goal.
+    ValueError
+        For shares that are not positive or do not sum to 1, and a goal out of range.
+
+    Examples
+    --------
+    >>> small, large = split_goal(EpsilonDelta(1.0, 1e-6), [0.1, 0.9])
+    >>> round(small.mu, 4), round(large.mu, 4), round(small.delta + large.delta, 12)
+    (0.0745, 0.2234, 1e-07)
+    """
+    if not isinstance(goal, EpsilonDelta | GaussianDP):
+        raise TypeError(
+            "`goal` must be an EpsilonDelta or a GaussianDP, whose parts add up to it; got "
+            f"{type(goal).__name__}."
+        )
+    parts = check_real("shares", shares, low_open=True, finite=True, empty=False)
+    if parts.ndim != 1 or not abs(parts.sum() - 1.0) <= 1e-9:
+        raise ValueError(
+            f"`shares` must be a list of numbers that sum to 1; got shape {parts.shape}, sum "
+            f"{parts.sum():.12g}. Pass them through `shares / shares.sum()`."
+        )
+    parts /= parts.sum()
+    delta = reserved_delta(goal)
+    if isinstance(goal, GaussianDP):
+        mu = goal.mu
+    else:
+        mu = float(mu_from_epsilon_delta(goal.epsilon, goal.delta - delta))
+    mu = check_scalar("the mu of the goal", mu * (1.0 - _ROUNDED), low_open=True)
+    return [GaussianDP(float(mu * np.sqrt(part)), float(delta * part)) for part in parts]
+
+
+def reserved_delta(goal: "EpsilonDelta | GaussianDP") -> float:
+    """Check a goal, and return the delta that it has for steps which need one.
+
+    Parameters
+    ----------
+    goal : EpsilonDelta or GaussianDP
+        The goal.
+
+    Returns
+    -------
+    float
+        At most 0.1.
+
+    Raises
+    ------
+    ValueError
+        For a goal out of range.
+
+    Examples
+    --------
+    >>> reserved_delta(GaussianDP(1.0)), reserved_delta(EpsilonDelta(1.0, 1e-6))
+    (0.0, 1e-07)
+    """
+    if isinstance(goal, GaussianDP):
+        check_scalar("GaussianDP.mu", goal.mu, low_open=True, finite=True)
+        return check_scalar("GaussianDP.delta", goal.delta, high=0.1)
+    check_scalar("EpsilonDelta.epsilon", goal.epsilon, low_open=True, finite=True)
+    limits: dict[str, Any] = {"low_open": True, "high": 1.0, "high_open": True}
+    return RESERVED_DELTA * check_scalar("EpsilonDelta.delta", goal.delta, **limits)
+
+
+def grid_mu(
+    goal: "EpsilonDelta | GaussianDP", n_parameters: int, *, reserved: float = 0.0
+) -> float:
+    """Find the largest mu, sensitivity over noise on a grid, that keeps a goal.
+
+    Parameters
+    ----------
+    goal : EpsilonDelta or GaussianDP
+        The goal.
+    n_parameters : int
+        Number of released parameters.
+    reserved : float, default=0.0
+        What the step spends of the delta of an `EpsilonDelta` otherwise.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        For a goal out of range, or below the cost of the grid.
+
+    Examples
+    --------
+    >>> round(grid_mu(GaussianDP(0.5), 10), 6)
+    0.5
+    """
+    reserved_delta(goal)
+    if isinstance(goal, GaussianDP):
+        mu = goal.mu - np.sqrt(n_parameters) * 2.0**-30
+    else:
+        left = goal.delta - reserved
+        mu = discrete_gaussian_mu(goal.epsilon, left, n_parameters=n_parameters)
+    mu *= 1.0 - _KEPT
+    if not mu > np.sqrt(n_parameters) * 2.0**-30:
+        raise ValueError(
+            f"{goal} is out of reach: the grid of the noise costs as much. Pass larger values."
+        )
+    return float(mu)

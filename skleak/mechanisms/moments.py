@@ -40,12 +40,8 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from skleak.accounting import discrete_gaussian_epsilon
-from skleak.accounting.discrete import (
-    discrete_gaussian_cover,
-    discrete_gaussian_delta,
-    discrete_gaussian_mu,
-)
-from skleak.mechanisms.goals import EpsilonDelta, GaussianDP
+from skleak.accounting.discrete import discrete_gaussian_cover, discrete_gaussian_delta
+from skleak.mechanisms.goals import EpsilonDelta, GaussianDP, grid_mu
 from skleak.mechanisms.grids import release_on_grid
 from skleak.mechanisms.protocol import Mechanism, PublicTable
 from skleak.utils._arguments import check_scalar, make_generator
@@ -331,20 +327,7 @@ class MomentsNoise:
         has_target = target_bound is not None
         split = moments_split(n_features, norm, intercept=intercept, target=has_target)
         shape = cls(*split, n_features, n_records, longest, bound)
-        if isinstance(goal, GaussianDP):
-            mu = check_scalar("GaussianDP.mu", goal.mu, low_open=True, finite=True)
-            mu -= np.sqrt(shape.n_numbers) * 2.0**-30
-        else:
-            epsilon = check_scalar("EpsilonDelta.epsilon", goal.epsilon, low_open=True, finite=True)
-            delta = check_scalar(
-                "EpsilonDelta.delta", goal.delta, low_open=True, high=1.0, high_open=True
-            )
-            mu = float(discrete_gaussian_mu(epsilon, delta, n_parameters=shape.n_numbers))
-        mu *= 1.0 - _KEPT
-        if not mu > np.sqrt(shape.n_numbers) * 2.0**-30:
-            raise ValueError(
-                f"{goal} is out of reach: the grid of the noise costs as much. Pass larger values."
-            )
+        mu = grid_mu(goal, shape.n_numbers)
         a, b, c, e, f = (float(mu**2 * weight) for weight in split)
         return replace(shape, a=a, b=b, c=c, e=e, f=f)
 

@@ -40,6 +40,11 @@ def takes_large(method: Callable[..., Any]) -> Callable[..., Any]:
         if method.__name__ == "transform":
             refuse_path(X, "transform")
             return transform_large(self, X)
+        if self._needs_memory:
+            raise ValueError(
+                f"{type(self).__name__} reads all records, in memory; got X of type "
+                f"{type(X).__name__}. Load the table."
+            )
         y = args[0] if args else kwargs.get("y")
         fitted = method(self, first_rows(X, [*self.keep, *named(y)]), None)
         if not is_large(X) and output_container(self) is None:
@@ -120,6 +125,9 @@ class TableTransformer(  # type: ignore[call-arg]
     """A transformer of tables in memory and outside."""
 
     keep: Sequence[str] = ()  # columns that `fit_transform` of a table outside memory hands on
+    _needs_memory: ClassVar[bool] = False  # to be fitted
+    # What scikit-learn is told of the tables that it takes, beside its defaults.
+    _input_tags: ClassVar[dict[str, bool]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Let `fit` and `transform` take tables outside memory, around what scikit-learn adds."""
@@ -129,6 +137,13 @@ class TableTransformer(  # type: ignore[call-arg]
             if name == "fit":
                 method = fit_context(prefer_skip_nested_validation=True)(method)
             setattr(cls, name, takes_large(method))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn which tables are taken."""
+        tags = super().__sklearn_tags__()
+        for name, value in self._input_tags.items():
+            setattr(tags.input_tags, name, value)
+        return tags
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and transform; of a table outside memory, hand on the columns of the target.
@@ -156,16 +171,7 @@ class TableTransformer(  # type: ignore[call-arg]
 class PublicTransformer(TableTransformer):
     """A transformer that is made from its parameters and the names of the columns alone."""
 
-    # What scikit-learn is told of the tables that it takes, beside its defaults.
-    _input_tags: ClassVar[dict[str, bool]] = {}
     n_features_in_: int
-
-    def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn which tables are taken."""
-        tags = super().__sklearn_tags__()
-        for name, value in self._input_tags.items():
-            setattr(tags.input_tags, name, value)
-        return tags
 
     def _prepare(self) -> Self:
         """Make what `transform` needs, from the parameters and the columns."""

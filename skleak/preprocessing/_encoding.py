@@ -31,10 +31,11 @@ class PublicOneHotEncoder(PublicTransformer):
         are not public: a rare one reveals that somebody has it. Take them from a code book.
     drop : {"first", "if_binary"} or None, default=None
         Leave out the first category of each column, or of columns with two categories.
-    handle_unknown : {"ignore", "error"}, default="ignore"
+    handle_unknown : {"ignore", "error", "other"}, default="ignore"
         What becomes of values that are no category, and of missing ones where that is none: a row
-        of zeros, or an error. With "ignore" there is an output for every table; "error" finds
-        misspelled categories.
+        of zeros, an error, or a column of their own, the last one, named as scikit-learn's encoder
+        names infrequent categories. With "ignore" and "other" there is an output for every table;
+        "error" finds misspelled categories. With "other" a list of categories may be empty.
     sparse_output : bool, default=False
         Whether to return a sparse matrix.
 
@@ -70,7 +71,7 @@ class PublicOneHotEncoder(PublicTransformer):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "categories": [Mapping, "array-like"],
         "drop": [StrOptions({"first", "if_binary"}), None],
-        "handle_unknown": [StrOptions({"ignore", "error"})],
+        "handle_unknown": [StrOptions({"ignore", "error", "other"})],
         "sparse_output": ["boolean"],
     }
     _input_tags: ClassVar[dict[str, bool]] = {
@@ -80,13 +81,14 @@ class PublicOneHotEncoder(PublicTransformer):
     }
 
     encoder_: OneHotEncoder
+    _listed: list[Array]  # the categories, without one that stands for all others
 
     def __init__(
         self,
         categories: Any,
         *,
         drop: Literal["first", "if_binary"] | None = None,
-        handle_unknown: Literal["ignore", "error"] = "ignore",
+        handle_unknown: Literal["ignore", "error", "other"] = "ignore",
         sparse_output: bool = False,
     ) -> None:
         self.categories = categories
@@ -127,17 +129,17 @@ class PublicOneHotEncoder(PublicTransformer):
         return self
 
     def _prepare(self) -> Self:
-        categories = self._checked_categories()
+        self._listed = categories = self._checked_categories()
+        counted: dict[str, Any] = {"handle_unknown": self.handle_unknown}
+        if self.handle_unknown == "other":
+            categories = [_with_other(values) for values in categories]
+            counted = {"handle_unknown": "infrequent_if_exist", "min_frequency": 2}
         encoder = OneHotEncoder(
-            categories=categories,
-            drop=self.drop,
-            handle_unknown=self.handle_unknown,
-            sparse_output=self.sparse_output,
+            categories=categories, drop=self.drop, sparse_output=self.sparse_output, **counted
         )
-        # Fitted on the categories themselves, each column filled up with its first: what
-        # scikit-learn takes from a table (the type of a column) is then public as well.
-        longest = max(map(len, categories))
-        rows = [np.append(values, [values[0]] * (longest - len(values))) for values in categories]
+        # Fitted on the categories themselves: what scikit-learn takes from a table (the type of a
+        # column, which categories are infrequent) is then public as well.
+        rows = _twice(self._listed)
         names = getattr(self, "feature_names_in_", None)
         public = pd.DataFrame(np.stack(rows, axis=1), columns=names, dtype=object)
         self.encoder_ = encoder.set_output(transform="default").fit(public)
@@ -174,7 +176,8 @@ class PublicOneHotEncoder(PublicTransformer):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            None for a row of zeros, NaN where missing is a category.
+            None for a row of zeros, NaN where missing is a category, "infrequent_sklearn" for
+            others.
         """
         return self.encoder_.inverse_transform(X)
 
@@ -205,8 +208,7 @@ class PublicOneHotEncoder(PublicTransformer):
         check_is_fitted(self)
         columns = [_of_plain_type(values) for values in self.encoder_.categories_]
         encoder = clone(self.encoder_).set_params(categories=columns)
-        longest = max(map(len, columns))
-        filled = [column[np.minimum(np.arange(longest), len(column) - 1)] for column in columns]
+        filled = _twice([_of_plain_type(values) for values in self._listed])
         table = pd.concat([pd.Series(column, dtype=column.dtype) for column in filled], axis=1)
         table.columns = getattr(self, "feature_names_in_", table.columns)
         made = with_columns_of(self, encoder.fit(table))
@@ -220,7 +222,7 @@ class PublicOneHotEncoder(PublicTransformer):
         return made
 
     def _used_parameters(self) -> dict[str, Any]:
-        return {"categories": [values.tolist() for values in self.encoder_.categories_]}
+        return {"categories": [values.tolist() for values in self._listed]}
 
     def _read(self, X: Any, *, reset: bool) -> pd.DataFrame:
         table = read_table(self, X, reset=reset).astype(object)
@@ -233,7 +235,8 @@ class PublicOneHotEncoder(PublicTransformer):
         checked = []
         for index, given in enumerate(by_column(self, "categories", shared)):
             label = column_label(self, index)
-            if not pd.api.types.is_list_like(given) or len(given) == 0:
+            least = 0 if self.handle_unknown == "other" else 1
+            if not pd.api.types.is_list_like(given) or len(given) < least:
                 raise ValueError(
                     f"`categories` of {label} must be a list of at least one; got {given!r}."
                 )
@@ -249,13 +252,14 @@ class PublicOneHotEncoder(PublicTransformer):
         return checked
 
     def _warn_if_none_is_known(self, table: pd.DataFrame) -> None:
-        for index, known in enumerate(self.encoder_.categories_):
+        for index, known in enumerate(self._listed):
             values = table.iloc[:, index].dropna()
-            if len(values) and not values.isin(known).any():
+            if len(known) and len(values) and not values.isin(known).any():
+                encoded = "others" if self.handle_unknown == "other" else "zeros"
                 warnings.warn(
                     f"No value of {column_label(self, index)} is among its `categories` "
-                    f"{list(known[:3])}...: it is encoded as zeros. Are the categories of the type "
-                    f"of the values ({type(values.iloc[0]).__name__})?",
+                    f"{list(known[:3])}...: it is encoded as {encoded}. Are the categories "
+                    f"of the type of the values ({type(values.iloc[0]).__name__})?",
                     UserWarning,
                     stacklevel=3,
                 )
@@ -266,3 +270,21 @@ def _of_plain_type(values: Array) -> Array:
     if not all(isinstance(value, Real) for value in values):
         return values
     return np.array(values.tolist())
+
+
+def _with_other(values: Array) -> Array:
+    """Add a category that never occurs and stands for all others; missing ones stay the last."""
+    known = [value for value in values if not pd.isna(value)]
+    other: Any = "other"
+    if all(isinstance(value, Real) for value in known):
+        other = max(known, default=-1) + 1
+    while other in known:
+        other += "_" if isinstance(other, str) else max(abs(other), 1)
+    return np.insert(values.astype(object), len(known), other)
+
+
+def _twice(columns: list[Array]) -> list[Array]:
+    """Repeat each category, so that it is not infrequent, and fill columns up to equal lengths."""
+    repeated = [np.repeat(values, 2) if len(values) else np.array([np.nan]) for values in columns]
+    places = np.arange(max(map(len, repeated)))
+    return [values[np.minimum(places, len(values) - 1)] for values in repeated]

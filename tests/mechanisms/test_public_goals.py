@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass
 import joblib
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import skleak
+from skleak.accounting import gaussian_epsilon
 from skleak.exceptions import NoGuaranteeError
 from skleak.linear_model import PrivateLogisticRegression
 from skleak.mechanisms import (
@@ -21,6 +23,7 @@ from skleak.mechanisms import (
     MaxLeakage,
     NoiseGoal,
     PublicNoiseGoal,
+    split_goal,
 )
 from skleak.mechanisms.calibration import ladder_rung
 from skleak.neural import PrivateSGDClassifier
@@ -225,3 +228,40 @@ def test_a_report_says_first_that_the_scale_is_published(noise, records):
     assert ("pass it as `float(noise_scale)`" in " ".join(report.assumptions)) == isinstance(
         noise, CalibratedNoise
     )
+
+
+@pytest.mark.parametrize("shares", [[1.0], [0.1, 0.9], [0.2, 0.3, 0.5], np.full(7, 1.0 / 7.0)])
+@pytest.mark.parametrize("goal", [EpsilonDelta(1.0, 1e-6), EpsilonDelta(0.1, 1e-12), GaussianDP(2)])
+def test_parts_add_up_to_the_goal(goal, shares):
+    parts = split_goal(goal, shares)
+    mu = np.linalg.norm([part.mu for part in parts])
+    delta = sum(part.delta for part in parts)
+    assert_allclose([part.mu**2 / mu**2 for part in parts], shares)
+    assert [clone(part) for part in parts] == parts
+    if isinstance(goal, GaussianDP):
+        assert 0.99999 * goal.mu < mu < goal.mu
+        assert delta == 0.0
+        return
+    assert delta == pytest.approx(0.1 * goal.delta)
+    assert 0.9999 * goal.epsilon < gaussian_epsilon(mu, goal.delta - delta) < goal.epsilon
+
+
+@pytest.mark.parametrize(
+    "shares", [[0.5, 0.4], [0.5, 0.5 + 1e-8], [1.5, -0.5], [0.0, 1.0], [], [[1]]]
+)
+def test_shares_must_be_positive_and_sum_to_one(shares):
+    with pytest.raises(ValueError, match="`shares`"):
+        split_goal(EpsilonDelta(1.0, 1e-6), shares)
+
+
+def test_goals_that_cannot_be_split_are_refused():
+    with pytest.raises(TypeError, match="must be an EpsilonDelta or a GaussianDP"):
+        split_goal(MaxLeakage(0.5), [0.5, 0.5])
+    for goal in (EpsilonDelta(0.0, 1e-6), EpsilonDelta(1.0, 1.0), GaussianDP(-1.0)):
+        with pytest.raises(ValueError, match=type(goal).__name__):
+            split_goal(goal, [0.5, 0.5])
+
+
+def test_a_delta_shows_where_there_is_one():
+    assert repr(GaussianDP(0.5)) == "GaussianDP(mu=0.5)"
+    assert repr(GaussianDP(0.5, delta=1e-7)) == "GaussianDP(mu=0.5, delta=1e-07)"

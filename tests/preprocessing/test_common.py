@@ -3,7 +3,10 @@
 import pytest
 from helpers import assert_scikit_learn_checks_pass, mostly_slow
 
+from skleak.mechanisms import GaussianDP
 from skleak.preprocessing import (
+    PrivateOneHotEncoder,
+    PrivateScaler,
     PublicImputer,
     PublicOneHotEncoder,
     PublicScaler,
@@ -21,6 +24,9 @@ TRANSFORMERS = [
     PublicImputer(values=0.0),
     PublicImputer(values=1, add_indicator=True),
     RowNormClipper(norm=1.0),
+    PublicOneHotEncoder(categories=[0, 1, 2], handle_unknown="other"),
+    PrivateScaler(GaussianDP(1.0), bounds=(-3, 3)),
+    PrivateOneHotEncoder(GaussianDP(1.0, delta=0.01), sparse_output=True),
 ]
 
 
