@@ -119,6 +119,7 @@ class MechanismModel(PrivateLinearModel):
                 None if isinstance(self.alpha, str) else float(self.alpha),
                 objective.total,
                 objective.weight_range[1],
+                getattr(objective, "n_classes", 2),
             )
             noise = self._mechanism.calibrate(goal, table)
             delta = {"delta": goal.delta} if isinstance(goal, EpsilonDelta) else {}
@@ -161,7 +162,7 @@ def describe_noise(noise: Any, model: Any, table: PublicTable) -> None:
 def _(noise: ObjectiveNoise, model: Any, table: PublicTable) -> None:
     model.alpha_ = noise.strength / float(table.total or table.n_records)
     model.gradient_noise_scale_, model.noise_scale_ = noise.gradient_noise_scale, noise.noise_scale
-    model.loss_ = model._loss.name
+    model.loss_ = model._loss.name if noise.n_classes == 2 else SoftmaxLoss.name
     if noise.width is not None:
         model.loss_ = f"pseudo-Huber of width {noise.width:.6g}"
 
@@ -177,7 +178,12 @@ def _(noise: ObjectiveNoise, model: Any, objective: Objective) -> None:
     records = objective.X, objective.y, objective.sample_weight
     drawn, _ = noise.release(*records, model.random_state)
     model.noise_step_, model.noise_sampler_ = drawn.step, drawn.sampler
-    model.coef_, model.intercept_ = model._shaped(drawn.parameters, len(drawn.parameters))
+    parameters = drawn.parameters
+    if noise.constant:
+        rows = parameters.reshape(-1, objective.X.shape[1] + 1)
+        parameters = np.append(rows[:, :-1], noise.constant * rows[:, -1])
+    size = objective.X.shape[1] * (noise.n_classes if noise.n_classes > 2 else 1)
+    model.coef_, model.intercept_ = model._shaped(parameters, size)
 
 
 @dataclass(eq=False, repr=False)
@@ -215,12 +221,14 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
         which an `EpsilonDelta` costs the noise of half its delta; or ``8 R^2 / mu^2``; times the
         largest weight.
     fit_intercept : bool, default=True
-        Fit an intercept, which is not penalized.
+        Fit an intercept, which is not penalized. With noise in the objective it is half of
+        ``data_norm`` times the coefficient of a constant column of that value, penalized as all
+        are, so that the unit of X does not matter; R^2 is then 5/4 of the square of ``data_norm``.
     mechanism : "output", ObjectivePerturbation or None, default=None
         Where the noise is added: to the minimizer, also by default; or, by an
         `ObjectivePerturbation` of skleak.mechanisms, to the objective, with the pseudo-Huber loss
         and all that a guarantee needs: an `EpsilonDelta` or `GaussianDP` as ``noise_scale``,
-        ``data_norm``, ``target_bound``, ``public``, ``alpha > 0`` and ``fit_intercept=False``. An
+        ``data_norm``, ``target_bound``, ``public`` and ``alpha > 0``. An
         `EpsilonDelta` is the better choice: mu takes about half as much noise again. What
         records leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not
         count.
@@ -332,8 +340,8 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
     what every record leaks ([FIL21]), and add Gaussian noise to all parameters. A guarantee of
     differential privacy ([CMS11]) needs ``data_norm``, ``classes``, ``public``, ``alpha > 0`` and
     ``fit_intercept=False``, and no reweighting, seed, or noise that reads the data; the report
-    says what is missing. Of two classes the noise may be in the objective instead (``mechanism``),
-    with the same guarantee and mostly better predictions, and without measures of leakage. Only
+    says what is missing. The noise may be in the objective instead (``mechanism``), with the same
+    guarantee, an intercept, and mostly better predictions, and without measures of leakage. Only
     ``release()`` may be published. See docs/theory/leakage.md and differential_privacy.md.
 
     Parameters
@@ -350,16 +358,20 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         Penalty relative to the *mean* loss: scikit-learn's ``C=1 / (N * alpha)``. Under
         ``mechanism="objective"`` "auto" is the least, by public numbers, at which the goal costs
         what Gaussian noise does: ``N alpha`` of ``2 R^2 / epsilon``, or ``8 R^2 / mu^2``, times the
-        largest weight.
+        largest weight. Of K > 2 classes it is ``10 (1 - 1/K) R^2 / epsilon``, or
+        ``25 (1 - 1/K) R^2 / mu``, at a tenth more noise.
     fit_intercept : bool, default=True
-        Fit an intercept, which is not penalized.
+        Fit an intercept, which is not penalized. With noise in the objective it is half of
+        ``data_norm`` times the coefficient of a constant column of that value, penalized as all
+        are, so that the unit of X does not matter; R^2 is then 5/4 of the square of ``data_norm``.
     classes : array-like of shape (n_classes,) or None, default=None
         Class labels as public knowledge; None reads them off the labels. A class without records
         needs ``alpha > 0`` and ``fit_intercept=False``.
     mechanism : {"output", "objective"}, ObjectivePerturbation or None, default=None
-        Where the noise is added: to the minimizer, also by default; or to the objective, for two
-        classes with all that a guarantee needs and an `EpsilonDelta` or `GaussianDP` as
-        ``noise_scale`` (a number would be another unit). What records leak is not measured then,
+        Where the noise is added: to the minimizer, also by default; or to the objective, with all
+        that a guarantee needs but ``fit_intercept=False``, and an `EpsilonDelta` or `GaussianDP` as
+        ``noise_scale`` (a number would be another unit). Of more than two classes an `EpsilonDelta`
+        is the better choice: mu takes 1.7 times as much noise of 3, 3 times of 10. What records leak is not measured then,
         the fit keeps none, and ``max_iter`` and ``tol`` do not count: it is solved to a public
         gradient norm, which noise on the parameters covers.
     private_target : bool, default=True
@@ -484,7 +496,8 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
     def _check_absent(self, present: Array) -> None:
         """Raise where a declared class has no record and the minimizer would not be finite."""
         absent = len(self.classes_) - len(present)
-        if absent and (self.alpha == 0.0 or self.fit_intercept):
+        unpenalized = self.fit_intercept and self._mechanism.adds_to_minimizer
+        if absent and (self.alpha == 0.0 or unpenalized):
             raise ValueError(
                 f"{absent} of the {len(self.classes_)} declared classes have no record of positive "
                 "weight: nothing but a penalty keeps their parameters finite, and the intercept "
@@ -501,7 +514,6 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = (
             self.reweighting is None
-            and self._chosen_mechanism().adds_to_minimizer
             and isinstance(self.noise_covariance, str)
             and self.noise_covariance == "isotropic"
         )

@@ -492,7 +492,8 @@ class MeasuredModel(LinearModelParameters):
         if not self._mechanism.adds_to_minimizer:
             labels = (
                 "; and labels given all else are told apart as two Gaussians that lie the norm of "
-                "the row, times its weight, over `gradient_noise_scale_` apart"
+                "the row, with the column of an intercept, times its weight, and times sqrt(2) of "
+                "more than two classes, over `gradient_noise_scale_` apart"
             )
             raise AttackNotApplicableError(
                 f"{self._mechanism.unmeasured} "
