@@ -233,6 +233,8 @@ def _check(estimator: Any, looked: _Looked) -> None:
             f"{looked.problems['negative weight'][0]}. A weight says how often a record counts."
         )
     estimator._check_any_weight(moments.largest_weight > 0.0)
+    if estimator.target_bound is not None and looked.largest_target > estimator.target_bound:
+        estimator._refuse_large("some are larger")
     if "norm" in looked.problems:
         row, _, n, _ = looked.problems["norm"]
         estimator._refuse_long(n, moments.n, f"row {row}")

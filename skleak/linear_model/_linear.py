@@ -196,10 +196,11 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
 
     with sample weights s_i of sum N and factors omega_i of a reweighting; measure by Fisher
     information what every record leaks ([FIL21]); and add Gaussian noise to all parameters. The
-    squared loss has no bounded derivative, and so no differential-privacy guarantee. With
+    squared loss has no bounded derivative; a guarantee of differential privacy needs
+    ``target_bound``, ``data_norm``, ``public``, ``alpha > 0`` and ``fit_intercept=False``. With
     ``mechanism=ObjectivePerturbation(huber=0.1)`` the pseudo-Huber loss is minimized in its place,
-    with noise in the objective: that has one, and no measures of leakage. It estimates no
-    conditional mean: of a skewed target its predictions are biased, towards the median.
+    with noise in the objective: that needs less noise, and has no measures of leakage. It estimates
+    no conditional mean: of a skewed target its predictions are biased, towards the median.
     Only ``release()`` may be published. See the user guide, docs/theory/leakage.md and
     differential_privacy.md.
 
@@ -233,10 +234,11 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
         records leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not
         count.
     target_bound : float or None, default=None
-        With noise in the objective: public upper bound on the absolute target, the unit of
-        ``huber``; a larger target is an error. The noise does not grow with it but by ``huber``:
-        the slope of the loss is bounded for any target, and the bound serves the precision of the
-        solver. Center targets by a public number.
+        Public upper bound B on the absolute target; a larger target is an error. A guarantee for
+        noise on the minimizer counts ``2 R B (R / (2 sqrt(alpha)) + 1) / (N alpha)``, R the
+        ``data_norm``. With noise in the objective it is the unit of ``huber``: noise does not grow
+        with it else, the slope of the loss is bounded for any target, and the bound serves the
+        precision of the solver. Center targets by a public number.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
@@ -317,16 +319,11 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         y = np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept
-        if not (self._mechanism.adds_to_minimizer or fitted or self.target_bound is None):
+        if not fitted and self.target_bound is not None:
             beyond = np.flatnonzero(np.abs(y) > self.target_bound)
             if len(beyond):
-                raise ValueError(
-                    f"`target_bound` promises targets of at most {self.target_bound:g} in size, "
-                    f"but {len(beyond)} of {len(y)} are larger, the first of them in "
-                    f"{row_label(records, int(beyond[0]))}. Clip or center the targets before "
-                    "`fit` by public numbers, or promise a larger `target_bound` that does not "
-                    "come from the data."
-                )
+                where = f", the first of them in {row_label(records, int(beyond[0]))}"
+                self._refuse_large(f"{len(beyond)} of {len(y)} are larger{where}")
         return y
 
 
@@ -371,9 +368,9 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         Where the noise is added: to the minimizer, also by default; or to the objective, with all
         that a guarantee needs but ``fit_intercept=False``, and an `EpsilonDelta` or `GaussianDP` as
         ``noise_scale`` (a number would be another unit). Of more than two classes an `EpsilonDelta`
-        is the better choice: mu takes 1.7 times as much noise of 3, 3 times of 10. What records leak is not measured then,
-        the fit keeps none, and ``max_iter`` and ``tol`` do not count: it is solved to a public
-        gradient norm, which noise on the parameters covers.
+        is the better choice: mu takes 1.7 times as much noise of 3, 3 times of 10. What records
+        leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not count: it
+        is solved to a public gradient norm, which noise on the parameters covers.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
@@ -529,8 +526,9 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
 
     with sample weights s_i of sum N and factors omega_i of a reweighting; measure by Fisher
     information what every record leaks ([FIL21]); and add Gaussian noise to all parameters. The
-    Poisson loss has no bounded derivative, and so no differential-privacy guarantee.
-    Only ``release()`` may be published. See the user guide, docs/theory/leakage.md.
+    Poisson loss has no bounded derivative, and so no differential-privacy guarantee: private SGD
+    has one (`skleak.neural.PrivateSGDRegressor`). Only ``release()`` may be published. See the user
+    guide, docs/theory/leakage.md.
 
     Parameters
     ----------

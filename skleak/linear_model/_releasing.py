@@ -297,6 +297,9 @@ class ReleasableModel(IndividuallyMeasuredModel):
     # at the weights of another fit, (n,).
     _start: float | FloatArray = 1.0
 
+    # Of those estimators that take no such promise.
+    target_bound: float | None = None
+
     coef_: FloatArray
     intercept_: "float | FloatArray"
     coef_noise_scale_: "FloatArray | None"
@@ -314,6 +317,14 @@ class ReleasableModel(IndividuallyMeasuredModel):
             repr(self.noise_scale) if self._noise_reads_data else None,
             self._weighted,
             isinstance(self.noise_scale, CalibratedNoise),
+            self.target_bound,
+        )
+
+    def _refuse_large(self, found: str) -> None:
+        raise ValueError(
+            f"`target_bound` promises targets of at most {self.target_bound:g} in size, but "
+            f"{found}. Clip or center the targets before `fit` by public numbers, or promise a "
+            "larger `target_bound` that does not come from the data."
         )
 
     @property
@@ -345,6 +356,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
             "fit_intercept": bool(self.fit_intercept),
             "reweighting": None if reweighting is None else reweighting.name,
             "data_norm": self.data_norm,
+            **({} if self.target_bound is None else {"target_bound": float(self.target_bound)}),
             "public": sorted(self._promises().public),
             "tol": float(self.tol),
             "noise_goal": repr(self.noise_scale) if self._noise_reads_data else None,

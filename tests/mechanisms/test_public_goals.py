@@ -15,7 +15,7 @@ from sklearn.base import clone
 import skleak
 from skleak.accounting import gaussian_epsilon
 from skleak.exceptions import NoGuaranteeError
-from skleak.linear_model import PrivateLogisticRegression
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.mechanisms import (
     EpsilonDelta,
     GaussianDP,
@@ -27,6 +27,7 @@ from skleak.mechanisms import (
 )
 from skleak.mechanisms.calibration import ladder_rung
 from skleak.neural import PrivateSGDClassifier
+from skleak.report.guarantee import release_sensitivity
 from skleak.utils._confidential import CalibratedNoise
 
 PROMISES = {
@@ -265,3 +266,73 @@ def test_goals_that_cannot_be_split_are_refused():
 def test_a_delta_shows_where_there_is_one():
     assert repr(GaussianDP(0.5)) == "GaussianDP(mu=0.5)"
     assert repr(GaussianDP(0.5, delta=1e-7)) == "GaussianDP(mu=0.5, delta=1e-07)"
+
+
+LEAST_SQUARES = {
+    "alpha": 0.1,
+    "data_norm": 2.0,
+    "target_bound": 3.0,
+    "public": ("n_samples", "sample_weight"),
+    "fit_intercept": False,
+    "mechanism": "output",
+}
+
+
+def _numbers(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X *= 2.0 / np.linalg.norm(X, axis=1, keepdims=True)
+    return X, np.clip(X[:, 0] + rng.normal(size=n), -3.0, 3.0)
+
+
+@pytest.mark.parametrize("goal", [GaussianDP(1.0), EpsilonDelta(1.0, 1e-6), 0.7])
+def test_least_squares_of_bounded_targets_has_a_guarantee(goal):
+    X, y = _numbers()
+    weights = np.where(np.arange(60) < 4, 2.0, 1.0)
+    for s, effective in [(None, 60.0), (weights, 32.0)]:
+        model = PrivateLinearRegression(goal, **LEAST_SQUARES).fit(X, y, sample_weight=s)
+        slope = 3.0 * (2.0 / (2.0 * np.sqrt(0.1)) + 1.0)
+        expected = min(2.0 * 2.0 * slope / (effective * 0.1), 3.0 / np.sqrt(0.1)) + 2e-10 / 0.1
+        stated = model._guarantee
+        assert stated.holds
+        assert stated.sensitivity == pytest.approx(expected, rel=1e-8)
+        assert stated.mu == pytest.approx(expected / model.noise_scale_, rel=1e-7)
+        if isinstance(goal, EpsilonDelta):
+            assert stated.noise.epsilon(1e-6) <= 1.0 + 1e-12
+        provenance = model.release(require_guarantee=True).provenance_
+        assert provenance["target_bound"] == 3.0
+
+
+def test_no_fit_of_least_squares_moves_further_than_stated():
+    """Solved as it is: opposed records, targets at their bounds, and a rest that is small."""
+    rng, moves = np.random.default_rng(0), []
+    for _ in range(40):
+        n = int(rng.choice([2, 5]))
+        X, y = _numbers(n + 1, int(rng.integers(1000)))
+        X[:n] *= rng.choice([0.05, 1.0], (n, 1))
+        X[0], X[n], y = np.eye(3)[0] * 2.0, -np.eye(3)[0] * 2.0, 3.0 * np.sign(y)
+        given = LEAST_SQUARES | {"alpha": float(rng.choice([0.1, 3.0]))}
+        one, other = (
+            PrivateLinearRegression(1e-12, **given, random_state=0).fit(X[rows], y[rows])
+            for rows in ([*range(n)], [n, *range(1, n)])
+        )
+        stated = release_sensitivity(one._state, one._terms)
+        moves.append(np.linalg.norm(one.coef_ - other.coef_) / stated)
+    assert 0.5 < max(moves) < 1.0
+
+
+def test_what_least_squares_needs_is_said():
+    X, y = _numbers()
+    without = LEAST_SQUARES | {"target_bound": None}
+    with pytest.raises(ValueError, match=r"limits it\)"):
+        PrivateLinearRegression(GaussianDP(1.0), **without).fit(X, y)
+    with pytest.raises(ValueError, match="constant column of X"):
+        PrivateLinearRegression(GaussianDP(1.0), **LEAST_SQUARES | {"fit_intercept": True}).fit(
+            X, y
+        )
+    low = PrivateLinearRegression(1.0, **LEAST_SQUARES | {"target_bound": 0.01})
+    with pytest.raises(ValueError, match="of 60 are larger, the first of them in row"):
+        low.fit(X, y)
+    array = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match="some are larger"):
+        low.fit(array.from_array(X, chunks=(20, 3)), array.from_array(y, chunks=20))

@@ -461,7 +461,8 @@ class MembershipGame(Game, MembershipDesign, Trained):
         # The game's own seed is known to no attacker, its noise scale is a number, and whoever
         # plays it knows how many records there are and which classes.
         known = frozenset({"n_samples", "sample_weight"})
-        promises = Promises(model.data_norm, known, tol=model.tol)
+        bound = getattr(model, "target_bound", None)
+        promises = Promises(model.data_norm, known, tol=model.tol, target_bound=bound)
         guarantee = output_perturbation_guarantee(state, promises)
         return float(pair_success(guarantee.mu if guarantee.holds else np.nan, self.prior))
 
