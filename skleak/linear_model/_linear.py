@@ -244,8 +244,9 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
         Weight the records to even their leakage, either with these weights held fixed ([FIL21]
         algorithm 1) or in total. Neither makes it equal, and the largest loss may rise.
-    data_norm : float or None, default=None
-        Public upper bound on the Euclidean norm of a row of X; a longer row is an error.
+    data_norm : float, array-like of shape (n_features,), mapping or None, default=None
+        Public upper bound on the Euclidean norm of a row of X; or on the size of each column, in
+        order or by name, whose norm is then that of a row. What is beyond is an error.
     public : str or sequence of str, default=()
         Which of "n_samples" and "sample_weight" are public knowledge.
     max_iter : int, default=100
@@ -376,8 +377,9 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
         Weight the records to even their leakage, either with these weights held fixed ([FIL21]
         algorithm 1) or in total. Neither makes it equal, and the largest loss may rise.
-    data_norm : float or None, default=None
-        Public upper bound on the Euclidean norm of a row of X; a longer row is an error.
+    data_norm : float, array-like of shape (n_features,), mapping or None, default=None
+        Public upper bound on the Euclidean norm of a row of X; or on the size of each column, in
+        order or by name, whose norm is then that of a row. What is beyond is an error.
     public : str or sequence of str, default=()
         Which of "n_samples" and "sample_weight" are public knowledge.
     max_iter : int, default=100
@@ -551,8 +553,9 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
         Weight the records to even their leakage, either with these weights held fixed ([FIL21]
         algorithm 1) or in total. Neither makes it equal, and the largest loss may rise.
-    data_norm : float or None, default=None
-        Public upper bound on the Euclidean norm of a row of X; a longer row is an error.
+    data_norm : float, array-like of shape (n_features,), mapping or None, default=None
+        Public upper bound on the Euclidean norm of a row of X; or on the size of each column, in
+        order or by name, whose norm is then that of a row. What is beyond is an error.
     public : str or sequence of str, default=()
         Which of "n_samples" and "sample_weight" are public knowledge.
     max_iter : int, default=100

@@ -115,9 +115,9 @@ class ObjectivePerturbation(Mechanism):
         """
         constant = _CONSTANT * public.data_norm if public.fit_intercept else 0.0
         total = float(public.n_records) if public.total is None else public.total
-        robust: tuple[float | None, ...] = (None, None)
+        width = bound = None
         if self.huber is not None and public.target_bound is not None:
-            robust = (self.huber * public.target_bound, public.target_bound)
+            width, bound = self.huber * public.target_bound, public.target_bound
         return ObjectiveNoise.calibrated(
             goal,
             None if public.alpha is None else public.alpha * total,
@@ -126,7 +126,8 @@ class ObjectivePerturbation(Mechanism):
             total,
             public.largest_weight,
             float(np.hypot(public.data_norm, constant)) if constant else public.data_norm,
-            *robust,
+            width,
+            bound,
             public.n_classes,
             constant,
         )

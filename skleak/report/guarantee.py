@@ -63,6 +63,8 @@ class Promises:
         The noise scale is a number that `skleak.mechanisms.calibrate` read off records.
     target_bound : float or None, default=None
         The promised bound B on the size of a target.
+    by_column : bool, default=False
+        R is the norm of promised bounds on the columns.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Promises:
     weighted: bool = False
     calibrated: bool = False
     target_bound: float | None = None
+    by_column: bool = False
 
     # Share by which a row may pass the promised norm: sums of squares are rounded.
     norm_rounding: ClassVar[float] = 1e-12

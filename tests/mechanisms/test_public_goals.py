@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.base import clone
 
 import skleak
@@ -22,6 +24,7 @@ from skleak.mechanisms import (
     MaxAdvantage,
     MaxLeakage,
     NoiseGoal,
+    ObjectivePerturbation,
     PublicNoiseGoal,
     split_goal,
 )
@@ -336,3 +339,71 @@ def test_what_least_squares_needs_is_said():
     array = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match="some are larger"):
         low.fit(array.from_array(X, chunks=(20, 3)), array.from_array(y, chunks=20))
+
+
+BY_COLUMN = {"a": 2.0, "b": 0.5, "c": 1.0}
+
+
+def _models(data_norm, **changed):
+    """Yield all that takes bounds, and has a guarantee under them."""
+    output = LEAST_SQUARES | {"data_norm": data_norm} | changed
+    yield PrivateLinearRegression(GaussianDP(1.0), **output)
+    robust = output | {"mechanism": ObjectivePerturbation(0.1), "fit_intercept": True}
+    yield PrivateLinearRegression(EpsilonDelta(1.0, 1e-6), **robust)
+    classes = PROMISES | {"data_norm": data_norm, "mechanism": "objective"} | changed
+    yield PrivateLogisticRegression(EpsilonDelta(1.0, 1e-6), **classes)
+
+
+@pytest.mark.parametrize("kind", ["array", "list", "mapping", "sparse"])
+def test_bounds_on_columns_count_by_their_norm(rng, kind):
+    norm = float(np.hypot(np.hypot(2.0, 0.5), 1.0))
+    X = pd.DataFrame(rng.uniform(-1.0, 1.0, (50, 3)), columns=list(BY_COLUMN))[["b", "c", "a"]]
+    X *= [0.5, 1.0, 2.0]
+    X.iloc[0] = [0.5, -1.0, 2.0]  # at all bounds
+    bounds = {"array": np.array([0.5, 1.0, 2.0]), "list": [0.5, 1.0, 2.0]}.get(kind, BY_COLUMN)
+    table = X
+    if kind == "sparse":
+        table, bounds = sparse.csr_array(X.to_numpy()), np.array([0.5, 1.0, 2.0])
+    for model, plain in zip(_models(bounds), _models(norm), strict=True):
+        y = np.arange(50) % 2
+        fitted, other = clone(model).fit(table, y), plain.fit(X.to_numpy(), y)
+        assert fitted.noise_scale_ == pytest.approx(other.noise_scale_, rel=1e-12)
+        release = fitted.release(require_guarantee=True)
+        read = type(release).from_json(release.to_json()).provenance_
+        assert read["data_norm"] == (bounds if kind == "mapping" else list(bounds))
+        stated = read["differential_privacy"].get("assumptions", ["the norm of its bounds"])
+        assert any("the norm of its bounds" in line for line in stated)
+        longer = X.copy()
+        longer.iloc[7, 0] = 0.51  # no longer a row than the first
+        longer = sparse.csr_array(longer.to_numpy()) if kind == "sparse" else longer
+        with pytest.raises(ValueError, match=r"1 of 50 rows have a larger entry.*row 7"):
+            clone(model).fit(longer, y)
+
+
+@pytest.mark.parametrize(
+    "bounds, said",
+    [
+        ([1.0, 1.0], "must be 3 positive numbers"),
+        ([1.0, -1.0, 1.0], "must be 3 positive numbers"),
+        ([1.0, np.nan, 1.0], "must be 3 positive numbers"),
+        ([1.0, np.inf, 1.0], "must be 3 positive numbers"),
+        (np.ones((3, 1)), "must be 3 positive numbers"),
+        ({"a": 1.0, "b": 1.0}, "each column of X by its name"),
+        ("one", "'data_norm' parameter"),
+    ],
+)
+def test_bounds_that_are_none_are_refused(records, bounds, said):
+    table = pd.DataFrame(records[0], columns=list("abc"))
+    for model in _models(bounds):
+        with pytest.raises(ValueError, match=said):
+            model.fit(table, records[1])
+
+
+def test_bounds_on_columns_hold_outside_memory(records):
+    array = pytest.importorskip("dask.array")
+    X = array.from_array(records[0], chunks=(10, 3))
+    y = array.from_array(1.0 * records[1], chunks=10)
+    model = next(_models([1.0, 1.0, 1.0]))
+    assert model.fit(X, y)._guarantee.holds
+    with pytest.raises(ValueError, match="have a larger entry"):
+        model.set_params(data_norm=[1.0, 1.0, 1e-3]).fit(X, y)
