@@ -369,7 +369,7 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         Where the noise is added: to the minimizer, also by default; or to the objective, with all
         that a guarantee needs but ``fit_intercept=False``, and an `EpsilonDelta` or `GaussianDP` as
         ``noise_scale`` (a number would be another unit). Of more than two classes an `EpsilonDelta`
-        is the better choice: mu takes 1.7 times as much noise of 3, 3 times of 10. What records
+        is the better choice: mu takes 1.8 times as much noise of 3, 3 times of 10. What records
         leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not count: it
         is solved to a public gradient norm, which noise on the parameters covers.
     private_target : bool, default=True

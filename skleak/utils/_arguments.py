@@ -276,11 +276,9 @@ def stated_bounds(given: Any) -> Any:
     """Return bounds as plain numbers, which a document can hold."""
     if isinstance(given, Mapping):
         return {str(name): float(bound) for name, bound in given.items()}
-    return (
-        given
-        if given is None or isinstance(given, Real)
-        else [float(bound) for bound in np.ravel(given)]
-    )
+    if given is None or isinstance(given, Real):
+        return given
+    return np.ravel(np.asarray(given, dtype=np.float64)).tolist()
 
 
 def unseeded(estimator: Any) -> tuple[str, ...]:

@@ -354,13 +354,13 @@ def _models(data_norm, **changed):
     yield PrivateLogisticRegression(EpsilonDelta(1.0, 1e-6), **classes)
 
 
-@pytest.mark.parametrize("kind", ["array", "list", "mapping", "sparse"])
+@pytest.mark.parametrize("kind", ["list", "mapping", "sparse"])
 def test_bounds_on_columns_count_by_their_norm(rng, kind):
     norm = float(np.hypot(np.hypot(2.0, 0.5), 1.0))
     X = pd.DataFrame(rng.uniform(-1.0, 1.0, (50, 3)), columns=list(BY_COLUMN))[["b", "c", "a"]]
     X *= [0.5, 1.0, 2.0]
     X.iloc[0] = [0.5, -1.0, 2.0]  # at all bounds
-    bounds = {"array": np.array([0.5, 1.0, 2.0]), "list": [0.5, 1.0, 2.0]}.get(kind, BY_COLUMN)
+    bounds = [0.5, 1.0, 2.0] if kind == "list" else BY_COLUMN
     table = X
     if kind == "sparse":
         table, bounds = sparse.csr_array(X.to_numpy()), np.array([0.5, 1.0, 2.0])
