@@ -355,8 +355,8 @@ class SoftmaxRelease:
     Records are (row, class, number of copies); parameters and noise are (..., 2, d).
     """
 
-    def __init__(self, rest, sigma, ridge, weight=1.0):
-        self.rest, self.sigma, self.ridge, self.weight = rest, sigma, ridge, weight
+    def __init__(self, rest, sigma, ridge):
+        self.rest, self.sigma, self.ridge = rest, sigma, ridge
 
     def parts(self, record, w):
         """Gradient, Hessian and loss of one record."""
@@ -429,14 +429,19 @@ def test_no_pair_of_tables_of_three_classes_exceeds_the_bound(seed):
     rng = np.random.default_rng(seed)
     scale, ridge = [(4.0, 1.0), (2.0, 6.0), (1.0, 2.0), (0.7, 0.5), (0.5, 20.0)][seed % 5]
     copies, sign = rng.choice([0.3, 1.0, 5.0]), rng.choice([-1.0, 1.0])
+    weight, norm = (1.0, 1.0) if seed % 2 else (1.5, 2.0)
     rest = [
-        (np.array([rng.uniform(-1.0, 1.0)]), int(rng.integers(3)), copies)
+        (norm * np.array([rng.uniform(-1.0, 1.0)]), int(rng.integers(3)), copies)
         for _ in range(seed % 4 * 3)
     ]
-    pair = [(np.ones(1), 0, 1.0), (np.array([-sign if seed % 2 else 0.5]), seed % 3, 1.0)]
-    sigma = scale * np.sqrt(2.0)
-    release = SoftmaxRelease(rest, sigma, ridge)
-    grid = np.linspace(-7.0 * sigma - 2.0, 7.0 * sigma + 2.0, 81)
+    pair = [
+        (norm * np.ones(1), 0, weight),
+        (norm * np.array([-sign if seed % 3 else 0.5]), seed % 3, weight),
+    ]
+    sigma = scale * np.sqrt(2.0) * norm * weight
+    release = SoftmaxRelease(rest, sigma, ridge * norm**2 * weight)
+    end = 7.0 * sigma + 2.0 * norm * weight
+    grid = np.linspace(-end, end, 81)
     b = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)[..., None]
     w = release.solved(None, b)
     without = release.table(None, w)

@@ -97,7 +97,7 @@ def test_no_replaced_record_moves_least_squares_further(n, alpha):
 
     raw = rng.normal(size=(tables, n + 1, 3)) * 2.0
     best, step = moved(raw), 1.0
-    for i in range(400):
+    for _ in range(400):
         step = 0.99 * step + 0.002
         tried = raw + step * rng.normal(size=raw.shape) * (rng.random((tables, n + 1, 1)) < 0.4)
         found = moved(tried)

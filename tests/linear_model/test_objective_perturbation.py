@@ -165,7 +165,7 @@ def test_an_intercept_is_a_penalized_column_of_half_the_norm(kind):
     stated = own.set_params(random_state=None).fit(X, y).release(require_guarantee=True)
     assert_array_equal(stated.predict(X), own.predict(X))
     assumed = stated.provenance_["differential_privacy"]["assumptions"]
-    assert any("1.5 (half of `data_norm`)" in line for line in assumed)
+    assert any("1.5 (half of that norm)" in line for line in assumed)
 
 
 @pytest.mark.parametrize("goal", [GaussianDP(1.0), EpsilonDelta(1.0, 1e-6)])
