@@ -149,7 +149,8 @@ class PublicProblem:
                 f"{'; '.join(self.obstacles)}. Use "
                 "PrivateLogisticRegression with `data_norm`, `classes`, `public=('n_samples',)`, "
                 "`fit_intercept=False`, `alpha > 0`, no reweighting and no `noise_covariance` that "
-                "depends on the data, or another goal such as `MaxLeakage`."
+                "depends on the data, PrivateLinearRegression with these, without `classes`, and "
+                "`target_bound`, or another goal such as `MaxLeakage`."
             )
         return self.unit_sensitivity
 
@@ -510,8 +511,8 @@ class GaussianDP(PublicNoiseGoal):
     With Gaussian noise in exact arithmetic that is mu-Gaussian differential privacy under
     replacement of one row. With the noise of a release, on a grid, it is ``mu^2 / 2``
     zero-concentrated differential privacy, exactly. Needs a bounded derivative of the loss
-    (logistic), ``data_norm``, ``classes``, ``public=("n_samples",)``, ``alpha > 0`` and
-    ``fit_intercept=False``.
+    (logistic) or a ``target_bound`` (squared), ``data_norm``, ``classes``,
+    ``public=("n_samples",)``, ``alpha > 0`` and ``fit_intercept=False``.
 
     Parameters
     ----------
