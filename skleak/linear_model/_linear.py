@@ -1,5 +1,6 @@
 """Private linear, logistic, and Poisson regression."""
 
+import warnings
 from dataclasses import dataclass, field
 from functools import singledispatch
 from numbers import Real
@@ -19,16 +20,24 @@ from skleak._released import (
     ReleasedPoissonRegressor,
 )
 from skleak.linear_model._base import PrivateLinearModel
+from skleak.linear_model.moments import ReleasedMoments
 from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
-from skleak.mechanisms import EpsilonDelta, GaussianDP, ObjectivePerturbation
+from skleak.mechanisms import (
+    EpsilonDelta,
+    GaussianDP,
+    ObjectivePerturbation,
+    SufficientStatistics,
+)
+from skleak.mechanisms.grids import sampler_name
+from skleak.mechanisms.moments import MomentsNoise
 from skleak.mechanisms.objective import ObjectiveNoise
 from skleak.mechanisms.protocol import Mechanism, OutputPerturbation, PublicTable
 from skleak.report.guarantee import noise_guarantee
 from skleak.solvers import Objective
-from skleak.utils._blocks import is_large_source
+from skleak.utils._blocks import dense, is_large_source
 from skleak.utils._labels import encoded, find_classes
 from skleak.utils._records import row_label
-from skleak.utils._sklearn_compat import Interval, StrOptions, Task
+from skleak.utils._sklearn_compat import Interval, StrOptions, Task, outer_stacklevel
 from skleak.utils._typing import Array, FloatArray
 
 
@@ -51,7 +60,25 @@ class MechanismModel(PrivateLinearModel):
 
     def _asks_for_guarantee(self, X: Any, persons: Any) -> bool:
         """Return True where noise is to reach a guarantee, and nothing needs it on a minimizer."""
-        return False
+        needed = self.reweighting is not None or persons is not None or is_large_source(X)
+        return self._has_guarantee_goal and self._is_isotropic and not needed
+
+    @property
+    def _has_guarantee_goal(self) -> bool:
+        # A subclass may resolve itself in another way, which is not asked here.
+        return type(self.noise_scale) in (EpsilonDelta, GaussianDP)
+
+    @property
+    def _is_isotropic(self) -> bool:
+        return isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
+
+    @property
+    def _kept(self) -> str | None:
+        """Name of the mechanism that follows from the goal, for copies with other noise."""
+        if self.mechanism is None and self._has_guarantee_goal:
+            mechanism: Mechanism = vars(self).get("_mechanism", self._chosen_mechanism())
+            return mechanism.name
+        return None
 
     @property
     def _penalty(self) -> float:
@@ -68,12 +95,12 @@ class MechanismModel(PrivateLinearModel):
         reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
         if reasons:
             asked = self.mechanism
-            named = f'"{asked}"' if isinstance(asked, str) else repr(asked)
+            named = f'`mechanism="{asked}"`' if isinstance(asked, str) else f"`mechanism={asked}`"
             if asked is None:
-                named += f'`, which is "{mechanism.name}" under `{self.noise_scale!r}'
+                named += f' (that is, "{mechanism.name}" under `{self.noise_scale}`)'
             remedy = "" if mechanism.adds_to_minimizer else ', or pass `mechanism="output"`'
             raise ValueError(
-                f"`mechanism={named}` does not go with these parameters: {'; '.join(reasons)}. "
+                f"{named} does not go with these parameters: {'; '.join(reasons)}. "
                 f"Change them{remedy}."
             )
 
@@ -83,23 +110,22 @@ class MechanismModel(PrivateLinearModel):
         return {
             "`noise_scale` must be an `EpsilonDelta` or `GaussianDP` of skleak.mechanisms: a number"
             " is a scale of noise on the coefficients alone, which attacks, auditors and other "
-            "goals know how to set; got "
-            # A subclass may resolve itself in another way, which is not asked here.
-            f"{self.noise_scale!r}": type(self.noise_scale) not in (EpsilonDelta, GaussianDP),
+            f"goals know how to set; got {self.noise_scale!r}": not self._has_guarantee_goal,
             "`data_norm` must be promised, a public bound on the norm of a row": (
                 self.data_norm is None
             ),
             "`public` must hold 'n_samples'": "n_samples" not in public,
             "`public` must hold 'sample_weight' where there are weights": (
-                self._weighted and "sample_weight" not in public
+                self._weighted and self._mechanism.takes_weights and "sample_weight" not in public
+            ),
+            "`sample_weight` must be None: sums count each record once": (
+                self._weighted and not self._mechanism.takes_weights
             ),
             "`alpha` must be positive, or 'auto'": self.alpha == 0.0,
             "`reweighting` must be None: weights of it are functions of the records": (
                 self.reweighting is not None
             ),
-            "`noise_covariance` must be 'isotropic'": not (
-                isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
-            ),
+            "`noise_covariance` must be 'isotropic'": not self._is_isotropic,
             "`persons` must be None: the guarantee is about one row": persons is not None,
             "X must lie in memory": is_large_source(X),
         }
@@ -166,6 +192,13 @@ def _(noise: ObjectiveNoise, model: Any, table: PublicTable) -> None:
         model.loss_ = f"pseudo-Huber of width {noise.width:.6g}"
 
 
+@describe_noise.register
+def _(noise: MomentsNoise, model: Any, table: PublicTable) -> None:
+    model.alpha_ = noise.edge_alpha if table.alpha is None else table.alpha
+    model.noise_scale_ = noise.b**-0.5 * noise.unit * noise.target_bound
+    model.loss_ = model._loss.name
+
+
 @singledispatch
 def draw_by_mechanism(noise: Any, model: Any, objective: Objective) -> None:
     """Draw noise, and set the parameters of a model."""
@@ -178,6 +211,19 @@ def _(noise: ObjectiveNoise, model: Any, objective: Objective) -> None:
     drawn, _ = noise.release(*records, model.random_state)
     model.noise_step_, model.noise_sampler_ = drawn.step, drawn.sampler
     model.coef_, model.intercept_ = model._shaped(drawn.parameters, len(drawn.parameters))
+
+
+@draw_by_mechanism.register
+def _(noise: MomentsNoise, model: Any, objective: Objective) -> None:
+    moments = noise.release(dense(objective.X), objective.y, model.random_state)
+    names = getattr(model, "feature_names_in_", None)
+    model.moments_ = ReleasedMoments(
+        moments, noise, model._guarantee, names, np.ones(noise.n_features)
+    )
+    fit = model.moments_.regress(alpha=model.alpha_)
+    model.coef_, model.intercept_ = fit.coef_, fit.intercept_
+    # Coefficients are functions of sums on grids, and on none themselves.
+    model.noise_step_, model.noise_sampler_ = 0.0, sampler_name(model.random_state)
 
 
 @dataclass(eq=False, repr=False)
@@ -290,21 +336,25 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
 
     _loss: ClassVar[PointwiseLoss] = SquaredLoss()
     _mechanisms: ClassVar[dict[str, Mechanism]] = {
-        one.name: one for one in (OutputPerturbation(), ObjectivePerturbation())
+        one.name: one
+        for one in (OutputPerturbation(), ObjectivePerturbation(), SufficientStatistics())
     }
-    _guaranteed: ClassVar[str] = "output"
+    _guaranteed: ClassVar[str] = "moments"
     _released: ClassVar[type[ReleasedModel]] = ReleasedLinearRegression
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PrivateLinearModel._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "mechanism": [StrOptions({"output", "objective"}), ObjectivePerturbation, None],
+        "mechanism": [StrOptions({"output", "objective", "moments"}), Mechanism, None],
         "target_bound": [Interval(Real, 0, None, closed="neither"), None],
     }
 
-    mechanism: Literal["output", "objective"] | ObjectivePerturbation | None = field(
-        default=None, kw_only=True
-    )
+    mechanism: (
+        Literal["output", "objective", "moments"]
+        | ObjectivePerturbation
+        | SufficientStatistics
+        | None
+    ) = field(default=None, kw_only=True)
     target_bound: float | None = field(default=None, kw_only=True)
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
@@ -434,7 +484,7 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         **PrivateLinearModel._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "classes": ["array-like", None],
-        "mechanism": [StrOptions({"output", "objective"}), ObjectivePerturbation, None],
+        "mechanism": [StrOptions({"output", "objective"}), Mechanism, None],
     }
 
     classes: npt.ArrayLike | None = field(default=None, kw_only=True)
@@ -446,6 +496,23 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         if not fitted:
             self.classes_ = find_classes(y, self.classes, records, type(self).__name__)
         return encoded(y, self.classes_, records)
+
+    def _asks_for_guarantee(self, X: Any, persons: Any) -> bool:
+        declared = 0 if self.classes is None else len(np.unique(np.ravel(self.classes)))
+        few = declared <= ObjectivePerturbation.most_classes
+        return few and super()._asks_for_guarantee(X, persons)
+
+    def _check_mechanism(self, X: Any, persons: Any) -> None:
+        super()._check_mechanism(X, persons)
+        if self.mechanism is None and not self._mechanism.adds_to_minimizer:
+            warnings.warn(
+                f"Under {self.noise_scale!r} the noise is now added to the objective, which needs "
+                "less of it, and what records leak is not measured; before it was added to the "
+                'minimizer. Pass `mechanism="objective"`, or `mechanism="output"` for the model '
+                "as it was.",
+                FutureWarning,
+                stacklevel=outer_stacklevel(),
+            )
 
     @property
     def _declares_classes(self) -> bool:
@@ -502,8 +569,7 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         tags.classifier_tags.multi_class = (
             self.reweighting is None
             and self._chosen_mechanism().adds_to_minimizer
-            and isinstance(self.noise_covariance, str)
-            and self.noise_covariance == "isotropic"
+            and self._is_isotropic
         )
         return tags
 

@@ -277,6 +277,7 @@ OF_ONE_FIT = (
     "conditional_fisher_information_loss_",
     "gradient_noise_scale_",
     "loss_",
+    "moments_",
     "n_passes_",
     "_guarantee",
     "_losses_told",

@@ -149,7 +149,9 @@ class PublicProblem:
                 f"{'; '.join(self.obstacles)}. Use "
                 "PrivateLogisticRegression with `data_norm`, `classes`, `public=('n_samples',)`, "
                 "`fit_intercept=False`, `alpha > 0`, no reweighting and no `noise_covariance` that "
-                "depends on the data, or another goal such as `MaxLeakage`."
+                "depends on the data; PrivateLinearRegression with `data_norm`, `target_bound` and "
+                "`public`; PrivateSGDRegressor of skleak.neural; or another goal such as "
+                "`MaxLeakage`."
             )
         return self.unit_sensitivity
 

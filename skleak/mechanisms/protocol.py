@@ -68,6 +68,8 @@ class Mechanism(ABC):
         By which a guarantee states it.
     adds_to_minimizer : bool
         True if the minimizer is found first, and what noise on it leaks is measured.
+    takes_weights : bool
+        True if records may have sample weights.
     unmeasured : str
         Why there are no measures of leakage, where there are none.
     """
@@ -75,6 +77,7 @@ class Mechanism(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     adds_to_minimizer: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = True
     unmeasured: ClassVar[str] = ""
 
     @abstractmethod
