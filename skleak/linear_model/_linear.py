@@ -91,6 +91,8 @@ class MechanismModel(PrivateLinearModel):
         given = self.get_params(deep=False)
         wrong = mechanism.obstacles(given)
         if not mechanism.adds_to_minimizer:
+            if self._has_guarantee_goal:
+                self.noise_scale.check()
             wrong = self._unmet(X, persons) | wrong
         reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
         if reasons:

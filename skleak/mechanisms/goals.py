@@ -546,6 +546,11 @@ class GaussianDP(PublicNoiseGoal):
     def __repr__(self) -> str:
         return f"GaussianDP(mu={self.mu!r}{f', delta={self.delta!r}' if self.delta else ''})"
 
+    def check(self) -> None:
+        """Raise for a parameter out of range."""
+        check_scalar("GaussianDP.mu", self.mu, low_open=True, finite=True)
+        check_scalar("GaussianDP.delta", self.delta, high=0.1)
+
     def resolve(self, problem: PublicProblem) -> float:
         """Smallest noise scale that reaches the goal.
 
@@ -563,7 +568,7 @@ class GaussianDP(PublicNoiseGoal):
         ValueError
             For a parameter that is not positive, or where no guarantee holds.
         """
-        check_scalar("GaussianDP.mu", self.mu, low_open=True, finite=True)
+        self.check()
         sensitivity = problem.sensitivity()
         # Less what rounding to the grid of the noise adds to the distance.
         mu = self.mu - np.sqrt(problem.n_parameters) * problem.relative_step
@@ -593,6 +598,14 @@ class EpsilonDelta(PublicNoiseGoal):
     epsilon: float
     delta: float
 
+    def check(self) -> None:
+        """Raise for parameters out of range."""
+        check_scalar("EpsilonDelta.epsilon", self.epsilon, low_open=True, finite=True)
+        if not 0.0 < self.delta < 1.0:
+            raise ValueError(
+                f"`EpsilonDelta.delta` must lie strictly between 0 and 1; got {self.delta}."
+            )
+
     def resolve(self, problem: PublicProblem) -> float:
         """Smallest noise scale that reaches the goal.
 
@@ -610,11 +623,7 @@ class EpsilonDelta(PublicNoiseGoal):
         ValueError
             For parameters out of range, or where no guarantee holds.
         """
-        check_scalar("EpsilonDelta.epsilon", self.epsilon, low_open=True, finite=True)
-        if not 0.0 < self.delta < 1.0:
-            raise ValueError(
-                f"`EpsilonDelta.delta` must lie strictly between 0 and 1; got {self.delta}."
-            )
+        self.check()
         sensitivity = problem.sensitivity()
         sizes = {"n_parameters": problem.n_parameters, "relative_step": problem.relative_step}
         mu = float(discrete_gaussian_mu(self.epsilon, self.delta, **sizes))
@@ -709,12 +718,8 @@ def reserved_delta(goal: "EpsilonDelta | GaussianDP") -> float:
     >>> reserved_delta(GaussianDP(1.0)), reserved_delta(EpsilonDelta(1.0, 1e-6))
     (0.0, 1e-07)
     """
-    if isinstance(goal, GaussianDP):
-        check_scalar("GaussianDP.mu", goal.mu, low_open=True, finite=True)
-        return check_scalar("GaussianDP.delta", goal.delta, high=0.1)
-    check_scalar("EpsilonDelta.epsilon", goal.epsilon, low_open=True, finite=True)
-    limits: dict[str, Any] = {"low_open": True, "high": 1.0, "high_open": True}
-    return RESERVED_DELTA * check_scalar("EpsilonDelta.delta", goal.delta, **limits)
+    goal.check()
+    return float(goal.delta * (1.0 if isinstance(goal, GaussianDP) else RESERVED_DELTA))
 
 
 def grid_mu(

@@ -35,6 +35,7 @@ PROMISES = {
     "fit_intercept": False,
     "classes": [0, 1],
     "public": ("n_samples",),
+    "mechanism": "output",
 }
 
 

@@ -31,7 +31,7 @@ PROMISES = {"data_norm": 1.0, "classes": [0, 1], "public": "n_samples", "fit_int
 
 
 def linear():
-    return PrivateLogisticRegression(GaussianDP(1.0), alpha=0.1, **PROMISES)
+    return PrivateLogisticRegression(GaussianDP(1.0), alpha=0.1, mechanism="output", **PROMISES)
 
 
 def trained(**options):
