@@ -91,8 +91,9 @@ class MechanismModel(PrivateLinearModel):
         given = self.get_params(deep=False)
         wrong = mechanism.obstacles(given)
         if not mechanism.adds_to_minimizer:
+            goal: Any = self.noise_scale
             if self._has_guarantee_goal:
-                self.noise_scale.check()
+                goal.check()
             wrong = self._unmet(X, persons) | wrong
         reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
         if reasons:
@@ -238,12 +239,12 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
 
     with sample weights s_i of sum N and factors omega_i of a reweighting; measure by Fisher
     information what every record leaks ([FIL21]); and add Gaussian noise to all parameters. The
-    squared loss has no bounded derivative, and so no differential-privacy guarantee. With
-    ``mechanism=ObjectivePerturbation(huber=0.1)`` the pseudo-Huber loss is minimized in its place,
-    with noise in the objective: that has one, and no measures of leakage. It estimates no
-    conditional mean: of a skewed target its predictions are biased, towards the median.
-    Only ``release()`` may be published. See the user guide, docs/theory/leakage.md and
-    differential_privacy.md.
+    squared loss has no bounded derivative, and so no differential-privacy guarantee. Sums of the
+    table with noise have one (``mechanism="moments"``), and so has the pseudo-Huber loss with noise
+    in the objective (``mechanism=ObjectivePerturbation(huber=0.1)``), neither with measures of
+    leakage. That loss estimates no conditional mean: of a skewed target its predictions are biased,
+    towards the median. Only ``release()`` may be published. See the user guide,
+    docs/theory/leakage.md and differential_privacy.md.
 
     Parameters
     ----------
@@ -259,24 +260,28 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
         covariance is counted. Only "isotropic" goes with a reweighting.
     alpha : float or "auto", default=1e-2
         Penalty relative to the *mean* loss: scikit-learn's ``Ridge(alpha=N * alpha)``. With noise
-        in the objective "auto" takes it from public numbers: ``N alpha`` of ``4 R^2 / epsilon``, at
-        which an `EpsilonDelta` costs the noise of half its delta; or ``8 R^2 / mu^2``; times the
-        largest weight.
+        on sums "auto" is half the edge of its spectrum; a number far below fits the noise. With
+        noise in the objective "auto" takes it from public numbers: ``N alpha`` of
+        ``4 R^2 / epsilon``, at which an `EpsilonDelta` costs the noise of half its delta; or
+        ``8 R^2 / mu^2``; times the largest weight.
     fit_intercept : bool, default=True
         Fit an intercept, which is not penalized.
-    mechanism : "output", ObjectivePerturbation or None, default=None
-        Where the noise is added: to the minimizer, also by default; or, by an
-        `ObjectivePerturbation` of skleak.mechanisms, to the objective, with the pseudo-Huber loss
-        and all that a guarantee needs: an `EpsilonDelta` or `GaussianDP` as ``noise_scale``,
-        ``data_norm``, ``target_bound``, ``public``, ``alpha > 0`` and ``fit_intercept=False``. An
-        `EpsilonDelta` is the better choice: mu takes about half as much noise again. What
+    mechanism : str, ObjectivePerturbation, SufficientStatistics or None, default=None
+        Where the noise is added: "output", to the minimizer; "moments", or a `SufficientStatistics`
+        of skleak.mechanisms, to the sums that the fit is made of; or, by an
+        `ObjectivePerturbation`, to the objective, with the pseudo-Huber loss. None is "moments"
+        under an `EpsilonDelta` or `GaussianDP`, where nothing needs noise on the minimizer (a
+        reweighting, covariance, persons, or records outside memory), and "output" else. The others
+        need such a goal, ``data_norm``, ``target_bound``, ``public`` and ``alpha > 0``; sums no
+        sample weights, and at most 2,000 columns; the objective ``fit_intercept=False``, and an
+        `EpsilonDelta` is the better choice there: mu takes about half as much noise again. What
         records leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not
         count.
     target_bound : float or None, default=None
-        With noise in the objective: public upper bound on the absolute target, the unit of
-        ``huber``; a larger target is an error. The noise does not grow with it but by ``huber``:
-        the slope of the loss is bounded for any target, and the bound serves the precision of the
-        solver. Center targets by a public number.
+        Other than on the minimizer: public upper bound on the absolute target; a larger target is
+        an error. Noise on sums grows with it. In the objective it is the unit of ``huber``, and
+        serves the precision of the solver: the slope of the loss is bounded for any target. Center
+        targets by a public number.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
@@ -326,6 +331,10 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
         With noise in the objective: its standard deviation, in units of the gradient of the summed
         loss; the penalty; what was minimized. ``noise_scale_`` is then that of the noise on the
         minimizer alone, and ``coef_noise_scale_`` None.
+    moments_ : ReleasedMoments
+        With noise on sums: these, as they may be published. ``moments_.regress().summary()`` has
+        standard errors, and fits at other penalties cost nothing. ``noise_scale_`` is then that on
+        each entry of ``X^T y``; ``alpha_`` and ``loss_`` are there too.
 
     Examples
     --------
@@ -409,11 +418,13 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         Class labels as public knowledge; None reads them off the labels. A class without records
         needs ``alpha > 0`` and ``fit_intercept=False``.
     mechanism : {"output", "objective"}, ObjectivePerturbation or None, default=None
-        Where the noise is added: to the minimizer, also by default; or to the objective, for two
+        Where the noise is added: to the minimizer; or to the objective, for two
         classes with all that a guarantee needs and an `EpsilonDelta` or `GaussianDP` as
-        ``noise_scale`` (a number would be another unit). What records leak is not measured then,
-        the fit keeps none, and ``max_iter`` and ``tol`` do not count: it is solved to a public
-        gradient norm, which noise on the parameters covers.
+        ``noise_scale`` (a number would be another unit). None is "objective" under such a goal,
+        where nothing needs noise on the minimizer (more classes, a reweighting, covariance,
+        persons, or records outside memory), and "output" else. What records leak is not measured
+        then, the fit keeps none, and ``max_iter`` and ``tol`` do not count: it is solved to a
+        public gradient norm, which noise on the parameters covers.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None

@@ -511,9 +511,10 @@ class GaussianDP(PublicNoiseGoal):
 
     With Gaussian noise in exact arithmetic that is mu-Gaussian differential privacy under
     replacement of one row. With the noise of a release, on a grid, it is ``mu^2 / 2``
-    zero-concentrated differential privacy, exactly. Needs a bounded derivative of the loss
-    (logistic), ``data_norm``, ``classes``, ``public=("n_samples",)``, ``alpha > 0`` and
-    ``fit_intercept=False``.
+    zero-concentrated differential privacy, exactly, on the coefficients. Needs a bounded
+    derivative of the loss (logistic), ``data_norm``, ``classes``, ``public=("n_samples",)``,
+    ``alpha > 0`` and ``fit_intercept=False``. Where ``mechanism`` is None, logistic regression of
+    two classes adds the noise to its objective instead, and linear regression to sums.
 
     Parameters
     ----------
@@ -535,6 +536,7 @@ class GaussianDP(PublicNoiseGoal):
     ...     fit_intercept=False,
     ...     classes=[0, 1],
     ...     public=("n_samples",),
+    ...     mechanism="output",
     ... ).fit(X, [0, 1, 0, 1])
     >>> round(model.noise_scale_, 6)
     1.0
