@@ -98,7 +98,12 @@ def test_every_mechanism_in_searches_pipelines_and_a_ledger(kind, given, table, 
     search = GridSearchCV(kind(GOALS[0], **given), {"noise_scale": GOALS}, cv=2).fit(X, y)
     assert search.best_estimator_._guarantee.holds
     pipeline = make_pipeline(RowNormClipper(1.0), kind(GOALS[0], **given)).fit(3.0 * X, y)
-    assert skleak.release(pipeline, require_guarantee=True)[-1].provenance_["data_norm"] == 1.0
+    released = skleak.release(pipeline, X=3.0 * X, y=y, require_guarantee=True)
+    assert released[-1].provenance_["data_norm"] == 1.0
+    with pytest.raises(NoGuaranteeError, match="other records"):
+        skleak.release(pipeline, X=3.0 * X, y=y[::-1])
+    with pytest.raises(NoGuaranteeError, match="other records"):
+        skleak.release(pipeline, X=3.0 * X[::-1])
     ledger = LeakageLedger(":memory:", max_epsilon=2.5, delta=1e-6)
     for _ in range(2):
         model = kind(GOALS[0], **given, ledger=ledger).fit(X, y)
@@ -216,7 +221,9 @@ def test_of_sums_nothing_but_noisy_numbers_depends_on_the_records(table, rng):
             warnings.simplefilter("error")
             model = PrivateLinearRegression(GOALS[0], mechanism="moments", alpha="auto", **NUMBERS)
             released = model.fit(rows, targets).release(require_guarantee=True)
-        public = {k: v for k, v in vars(model).items() if k not in ("coef_", "moments_")}
+        public = {
+            k: v for k, v in vars(model).items() if k not in ("coef_", "moments_", "_trained")
+        }
         shapes = {k: np.shape(v) for k, v in model.moments_.moments.items()}
         content = {k: v for k, v in vars(released).items() if k != "coef_"}
         seen.append((repr(public), shapes, repr(content), sorted(vars(model))))
