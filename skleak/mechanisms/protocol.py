@@ -202,7 +202,7 @@ class OutputPerturbation(Mechanism):
         OutputNoise
         """
         scale = float(goal.resolve(public))
-        distance = public.unit_sensitivity / scale
+        distance = public.unit_sensitivity / scale if scale else float("inf")
         return OutputNoise(scale, distance, public.n_parameters, public.relative_step)
 
     def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:

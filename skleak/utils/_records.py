@@ -238,12 +238,13 @@ def same_numbers(X: Any, Z: Any) -> bool:
 
 def fingerprint(X: Any) -> bytes:
     """Digest of a table in memory, dense or sparse, by which it is told from others, (n, d)."""
-    rows = sparse.csr_array(X, copy=True)
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    total = hashlib.blake2b(repr(rows.shape).encode())
-    for part in (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data):
-        total.update(np.ascontiguousarray(part).data)
+    total = hashlib.blake2b(repr(X.shape).encode())
+    for first in range(0, X.shape[0], 4096):
+        rows = sparse.csr_array(X[first : first + 4096], copy=True)
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        for part in (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data):
+            total.update(part.data)
     return total.digest()
 
 
