@@ -54,7 +54,7 @@ class PublicTable:
 
 
 class Mechanism(ABC):
-    """Where the noise of a model is added, as the ``mechanism`` of an estimator.
+    """Calibrate the noise of a model, as the ``mechanism`` of an estimator.
 
     Subclasses are frozen dataclasses whose constructors only store. What ``calibrate`` returns
     holds public numbers: of a guarantee ``mu``, ``composed_mu``, ``epsilon(delta)`` and
