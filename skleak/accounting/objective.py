@@ -1,4 +1,4 @@
-"""Privacy of objective perturbation: two-class logistic regression, and pseudo-Huber regression.
+"""Privacy of objective perturbation: logistic regression of two or more classes, pseudo-Huber loss.
 
 The minimizer of ``sum_i s_i l(x_i w, y_i) + lambda/2 |w|^2 + b w`` with ``b ~ N(0, sigma^2 I)`` and
 every coordinate penalized (Chaudhuri, Monteleoni and Sarwate, JMLR 2011; Kifer, Smith and Thakurta,
@@ -27,6 +27,12 @@ and ``t >= 0``, so that addition has the profile of ``|u|/noise + 1/(2 noise^2)`
 ``2 H_{1/noise}``, and removal has it from ``max(1/ridge, 2/ridge - 1/(2 noise^2))`` on. Replacing
 has at most ``2 H_{2/noise}`` at ``e >= max(4/ridge, 2/ridge + 1/noise^2)``; elsewhere the sum is
 minimized over e1, also below zero. At small e that is twice Gaussian noise, whatever the ridge is.
+
+With K > 2 classes (``n_classes``, softmax of one predictor per class, all penalized) the slopes are
+``p - e_y``, h is ``sqrt(2)``, and a replacement is one step. The determinant of a record is at most
+``(1 + 1/(K ridge))^(K - 1)``, kappa its logarithm. The loss is otherwise largest where both
+records are sure of a class. The sum over all pairs of classes is one bound, and a maximum of
+Gaussians over the classes another (docs/theory/differential_privacy.md).
 """
 
 import functools
@@ -35,7 +41,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import erf, erfc, ndtr
+from scipy.special import erf, erfc, log_ndtr, ndtr
 
 from skleak.accounting.gaussian import (
     gaussian_delta,
@@ -59,6 +65,11 @@ _CELLS, _PIECES, _ROUNDS, _GAP = 256, 16, 4, 1e-6
 _ZOOM, _TOLERANCE, _DOUBLINGS = 65, 1e-6, 40
 # Normal values between which the loss of a Gaussian release beside it is at most that of the right.
 _BESIDE = np.linspace(-9.0, 9.0, 181)
+# Normal values where a profile of many classes is taken for its chords; cells of their maximum.
+_LATER = np.linspace(-3.0, 6.0, 37)
+_TABLE = np.linspace(0.0, 12.0, 1201)
+# Share of epsilon, or of the total variation at mu, that the determinant may cost many classes.
+_DETERMINANT = 0.1
 
 
 def _addition(noise: float, epsilon: FloatArray, two_sided: bool) -> FloatArray:
@@ -224,6 +235,7 @@ def objective_delta(
     *,
     output_mu: float = 0.0,
     two_sided: bool = False,
+    n_classes: int = 2,
 ) -> Any:
     """Bound delta of objective perturbation where one record is replaced.
 
@@ -241,6 +253,8 @@ def objective_delta(
     two_sided : bool, default=False
         The slope of a record has both signs and its curvature is at most 1, as that of the
         pseudo-Huber loss; else the loss is the logistic one.
+    n_classes : int, default=2
+        More than two for softmax regression, whose largest slope h is ``sqrt(2)``.
 
     Returns
     -------
@@ -259,19 +273,79 @@ def objective_delta(
     ridge = check_scalar("ridge", ridge, low_open=True)
     loss = check_real("epsilon", epsilon)
     if output_mu == 0.0:
-        return as_result(_replacement(noise, ridge, loss, two_sided))
+        return as_result(_replacement(noise, ridge, loss, two_sided, n_classes))
     # The mean over the loss of the other release of delta at what is left of epsilon.
     rest = loss[..., None] - output_mu * (_BESIDE[1:] + 0.5 * output_mu)
-    found = _replacement(noise, ridge, rest, two_sided) @ np.diff(ndtr(_BESIDE))
+    found = _replacement(noise, ridge, rest, two_sided, n_classes) @ np.diff(ndtr(_BESIDE))
     return as_result(np.minimum((found + 2.0 * ndtr(_BESIDE[0])) * _ROUND_UP, 1.0))
 
 
-def _replacement(noise: float, ridge: float, epsilon: FloatArray, two_sided: bool) -> FloatArray:
+def _largest_determinant(ridge: float, n_classes: int) -> float:
+    """Logarithm of the largest determinant of a record of K > 2 classes, kappa."""
+    return (n_classes - 1) * float(np.log1p(1.0 / (n_classes * ridge))) * _ROUND_UP
+
+
+@functools.lru_cache(maxsize=16)
+def _tails_of_classes(n_classes: int) -> FloatArray:
+    """Bound the tail at ``_TABLE`` of the largest difference to one of K normal numbers, (n,).
+
+    Over ``sqrt(2)``. At the left end of each cell of that one number the others are most likely
+    to pass it.
+    """
+    left, weight = _NORMAL[:-1], np.diff(ndtr(_NORMAL))
+    others = (n_classes - 1) * log_ndtr(np.sqrt(2.0) * _TABLE[:, None] + left)
+    found = -np.expm1(others) @ weight + ndtr(left[0])
+    return np.minimum(found * _ROUND_UP, (n_classes - 1) * ndtr(-_TABLE))
+
+
+def _many_classes(noise: float, ridge: float, epsilon: FloatArray, n_classes: int) -> FloatArray:
+    """Bound delta of a replacement of K > 2 classes at epsilon from zero on.
+
+    The least of three: the sum over pairs of classes; the maximum over the classes E with its tail
+    below ``K - 1`` normal ones, in closed form; and with its own tail, in cells.
+    """
+    mu, kappa = 2.0 / noise, _largest_determinant(ridge, n_classes)
+    half = (n_classes - 1) * float(np.log1p(1.0 / (2.0 * n_classes * ridge + 1.0)))
+    rest, result = epsilon - kappa, np.ones(epsilon.shape)
+    known, others = rest >= 0.0, n_classes - 1
+    # Of two records, or of one, that are sure of a class that is not theirs.
+    pairs = (others, 1.0), (others * (n_classes - 2), np.sqrt(0.75)), (2 * others, 0.5)
+    united = sum(n * gaussian_delta(mu * share, rest[known]) for n, share in pairs)
+    factor = np.exp(min(half + mu**2 / 8.0, _LARGEST)) * _ROUND_UP
+    closed = factor * others * gaussian_delta(mu, rest[known])
+    result[known] = np.minimum(np.minimum(united * _ROUND_UP, closed), 1.0)
+    # (exp(mu E / 2) - exp(rest - mu E / 2))_+ grows in E: in a cell its tail is that at the left.
+    tails, end, step = _tails_of_classes(n_classes), float(_TABLE[-1]), 0.5 * mu * _TABLE[1]
+    usable = (rest < min(mu * end, _LARGEST)) & (mu * end < _LARGEST)
+    rest = np.where(usable, rest, 0.0)
+    up = np.exp(np.minimum(0.5 * mu * _TABLE, _LARGEST))
+    rises = up[:-1] * np.expm1(min(step, _LARGEST)), -np.expm1(-step) / up[:-1]
+    sums = [np.append(np.cumsum((tails[:-1] * rise)[::-1])[::-1], 0.0) for rise in rises]
+    # The first cell holds the point where it is zero.
+    cell = np.maximum(np.searchsorted(_TABLE, rest / mu, side="right"), 1)
+    inside = np.maximum(-up[cell] * np.expm1(rest - mu * _TABLE[cell]), 0.0)
+    at_zero = -np.expm1(np.minimum(rest, 0.0))
+    found = at_zero + tails[cell - 1] * (inside - at_zero)
+    found += sums[0][cell] + np.exp(rest) * sums[1][cell]
+    beyond = 2.0 * others * factor * ndtr(0.5 * mu - end)
+    return np.where(usable, np.minimum(result, (found * np.exp(half) + beyond) * _ROUND_UP), result)
+
+
+def _replacement(
+    noise: float, ridge: float, epsilon: FloatArray, two_sided: bool, n_classes: int
+) -> FloatArray:
     """Bound delta of a replacement at any epsilon, also below zero."""
     loss, below, mu = np.abs(epsilon), np.minimum(epsilon, 0.0), 2.0 / noise
     result = np.array(gaussian_delta(mu, loss), dtype=np.float64)
     exact = (loss >= 2.0 / ridge) | (loss <= 1.0 / noise**2)
-    if two_sided:
+    if n_classes > 2:
+        # 1 - delta is concave in exp(epsilon), and zero where that is.
+        later = np.maximum(_largest_determinant(ridge, n_classes) + mu * (_LATER + 0.5 * mu), 0.0)
+        known = _many_classes(noise, ridge, later, n_classes)
+        chord = np.exp(-np.maximum(later - loss[..., None], 0.0)) * (1.0 - known)
+        direct = _many_classes(noise, ridge, loss, n_classes)
+        result = np.minimum(direct, (1.0 - chord.max(axis=-1)) * _ROUND_UP)
+    elif two_sided:
         exact = loss >= max(4.0 / ridge, 2.0 / ridge + 0.25 * mu**2)
         # At small epsilon other sums are less.
         chain = _chain(noise, ridge, loss, two_sided)
@@ -288,6 +362,7 @@ def objective_epsilon(
     *,
     output_mu: float = 0.0,
     two_sided: bool = False,
+    n_classes: int = 2,
 ) -> float:
     """Bound epsilon of objective perturbation at a delta, where one record is replaced.
 
@@ -297,7 +372,7 @@ def objective_epsilon(
         As for :func:`objective_delta`.
     delta : float in (0, 1)
         Probability that the bound may fail.
-    two_sided : bool, default=False
+    two_sided, n_classes : bool, int
         As for :func:`objective_delta`.
 
     Returns
@@ -311,7 +386,8 @@ def objective_epsilon(
     0.999
     """
     delta = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
-    given: dict[str, Any] = {"output_mu": output_mu, "two_sided": two_sided}
+    given: dict[str, Any] = {"two_sided": two_sided, "n_classes": n_classes}
+    given["output_mu"] = output_mu
     least = float(gaussian_epsilon(float(np.hypot(2.0 / noise, output_mu)), delta))
     low, high = least, 2.0 * least
     if objective_delta(noise, ridge, low, **given) <= delta:
@@ -332,29 +408,33 @@ def objective_epsilon(
 
 
 @functools.lru_cache(maxsize=64)
-def objective_mu(noise: float, ridge: float, *, two_sided: bool = False) -> float:
+def objective_mu(
+    noise: float, ridge: float, *, two_sided: bool = False, n_classes: int = 2
+) -> float:
     """Bound the mu of Gaussian differential privacy of objective perturbation.
 
     Parameters
     ----------
     noise, ridge : float, positive
         As for :func:`objective_delta`.
-    two_sided : bool, default=False
-        As for :func:`objective_delta`. It is about twice ``2/noise`` then, of a small epsilon.
+    two_sided, n_classes : bool, int
+        As for :func:`objective_delta`. With either it is well above ``2/noise``, for the sake of a
+        small epsilon.
 
     Returns
     -------
     float
         mu from above, where one record is replaced; ``2/noise`` exactly if
-        ``ridge >= 2 noise^2``, without ``two_sided``.
+        ``ridge >= 2 noise^2``, for the logistic loss of two classes.
 
     Notes
     -----
     The largest mu whose delta is that of the release at some epsilon. In a cell of epsilon, the
     delta of its left end at its right end is a bound; cells that may hold the largest are refined.
     Far out, where delta underflows, it is below that of ``2/noise``-GDP shifted by the largest
-    log-determinant, times the exponential of that and twice that with ``two_sided``: a normal loss
-    whose tail exceeds such a tail once exceeds it ever after.
+    log-determinant, times the exponential of that and twice that with ``two_sided``, or times
+    ``K^2 - 1`` of K classes: a normal loss whose tail exceeds such a tail once exceeds it ever
+    after.
 
     Examples
     --------
@@ -363,12 +443,17 @@ def objective_mu(noise: float, ridge: float, *, two_sided: bool = False) -> floa
     >>> round(objective_mu(8.0, 4.0), 2)
     0.26
     """
+    kind: dict[str, Any] = {"two_sided": two_sided, "n_classes": n_classes}
     best = 2.0 / check_scalar("noise", noise, low_open=True)
-    if check_scalar("ridge", ridge, low_open=True) >= 2.0 * noise**2 and not two_sided:
+    gaussian = not two_sided and n_classes == 2
+    if check_scalar("ridge", ridge, low_open=True) >= 2.0 * noise**2 and gaussian:
         return best
     shift = float(np.log1p((1.0 if two_sided else 0.25) / ridge))
-    start, top = (0.0, np.inf) if two_sided else (1.0 / noise**2, 2.0 / ridge)
+    start, top = (1.0 / noise**2, 2.0 / ridge) if gaussian else (0.0, np.inf)
     factor = shift + (np.log(2.0) if two_sided else 0.0)
+    if n_classes > 2:
+        shift = _largest_determinant(ridge, n_classes)
+        factor = float(np.log(n_classes**2 - 1.0))
     x = 35.0  # standard deviations at the end
     end = shift + best * (x + 0.5 * best)
     if end < top:
@@ -381,7 +466,7 @@ def objective_mu(noise: float, ridge: float, *, two_sided: bool = False) -> floa
     left, right = edges[:-1], edges[1:]
     result = settled = best
     for _ in range(_ROUNDS):
-        delta = np.asarray(objective_delta(noise, ridge, left, two_sided=two_sided))
+        delta = np.asarray(objective_delta(noise, ridge, left, **kind))
         delta = np.minimum(delta * (1.0 + 1e-8), 1.0)
         point, bound = np.asarray(mu_from_epsilon_delta(np.stack([left, right]), delta))
         best = max(best, float(point.max()))
@@ -404,6 +489,7 @@ def objective_noise_scale(
     delta: Any = None,
     output_share: float = 0.0,
     two_sided: bool = False,
+    n_classes: int = 2,
 ) -> float:
     """Smallest noise of objective perturbation that meets a target at a given ridge.
 
@@ -417,7 +503,7 @@ def objective_noise_scale(
         Target (epsilon, delta). Give these two or mu.
     output_share : float, default=0.0
         The mu of noise on the parameters, composed with it, over ``2 / noise``.
-    two_sided : bool, default=False
+    two_sided, n_classes : bool, int
         As for :func:`objective_delta`.
 
     Returns
@@ -434,6 +520,7 @@ def objective_noise_scale(
     8.449
     """
     ridge = check_scalar("ridge", ridge, low_open=True)
+    kind: dict[str, Any] = {"two_sided": two_sided, "n_classes": n_classes}
     both = 2.0 * float(np.hypot(1.0, output_share))
     least = float(gaussian_noise_scale(both, mu=mu, epsilon=epsilon, delta=delta))
     least *= 1.0 + 1e-12 * (output_share > 0.0)  # the sum of squares is rounded
@@ -441,10 +528,9 @@ def objective_noise_scale(
     def excess(noise: float) -> float:
         beside = 2.0 * output_share / noise
         if mu is not None:
-            total = np.hypot(objective_mu(noise, ridge, two_sided=two_sided), beside)
+            total = np.hypot(objective_mu(noise, ridge, **kind), beside)
             return float(np.log(min(total, _LARGEST) / mu))
-        given: dict[str, Any] = {"output_mu": beside, "two_sided": two_sided}
-        reached = objective_delta(noise, ridge, epsilon or 0.0, **given)
+        reached = objective_delta(noise, ridge, epsilon or 0.0, output_mu=beside, **kind)
         return float(np.log(reached) - np.log(delta))
 
     low, high = least, least
@@ -462,7 +548,11 @@ def objective_noise_scale(
 
 
 def objective_ridge(
-    *, mu: float | None = None, epsilon: float | None = None, two_sided: bool = False
+    *,
+    mu: float | None = None,
+    epsilon: float | None = None,
+    two_sided: bool = False,
+    n_classes: int = 2,
 ) -> float:
     """Smallest ridge at which a target costs the noise of the Gaussian mechanism, a public rule.
 
@@ -475,12 +565,15 @@ def objective_ridge(
     two_sided : bool, default=False
         As for :func:`objective_delta`. The noise is that of half of delta then, and for mu that of
         any larger ridge but for a few thousandths up to ``mu=2``.
+    n_classes : int, default=2
+        As for :func:`objective_delta`. Of K > 2 classes no ridge takes the determinant off: at the
+        rule kappa is at most a tenth of epsilon, or of ``mu / sqrt(2 pi)``.
 
     Returns
     -------
     float
         ``lambda / (R^2 s)``: ``2 / epsilon``, with ``two_sided`` ``4 / epsilon``, or ``8 / mu^2``;
-        rounded up.
+        of many classes ``10 (1 - 1/K) / epsilon`` or ``10 sqrt(2 pi) (1 - 1/K) / mu``; rounded up.
 
     Examples
     --------
@@ -489,6 +582,12 @@ def objective_ridge(
     """
     if (mu is None) == (epsilon is None):
         raise ValueError(f"The target must be `mu` or `epsilon`; got mu={mu}, epsilon={epsilon}.")
+    if n_classes > 2:
+        kept = (
+            epsilon if mu is None else check_scalar("mu", mu, low_open=True) / np.sqrt(2.0 * np.pi)
+        )
+        kept = _DETERMINANT * check_scalar("epsilon", kept, low_open=True)
+        return float((1.0 - 1.0 / n_classes) / kept * _ROUND_UP)
     if epsilon is not None:
         curvature = 2.0 if two_sided else 1.0
         return 2.0 * curvature / check_scalar("epsilon", epsilon, low_open=True) * _ROUND_UP

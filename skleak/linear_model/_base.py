@@ -4,6 +4,7 @@ import warnings
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,8 +31,10 @@ from skleak.mechanisms.grids import EvenTotal, as_reweighting
 from skleak.mechanisms.protocol import Mechanism, OutputPerturbation
 from skleak.report.guarantee import Promises
 from skleak.solvers import MultinomialObjective, Objective
+from skleak.utils._arguments import column_bounds
 from skleak.utils._blocks import counted_passes, is_large, is_large_source
 from skleak.utils._confidential import CalibratedNoise, warn_of_written_seed
+from skleak.utils._linalg import shares_of_bounds
 from skleak.utils._records import (
     Persons,
     check_sizes,
@@ -354,18 +357,31 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             )
 
     def _check_data_norm(self, X: Any, records: Any) -> None:
-        """Enforce the promise that no row is longer than ``data_norm``."""
+        """Enforce the promise that no row is longer than ``data_norm``, or no entry larger."""
         if self.data_norm is None:
             return
-        X = X / self.data_norm  # squares of tiny numbers would vanish
-        sparse_rows = hasattr(X, "multiply")
-        squares = X.multiply(X).sum(axis=1) if sparse_rows else np.einsum("ij,ij->i", X, X)
-        shares = np.sqrt(np.ravel(squares))
+        shares = shares_of_bounds(X, self._norm_bounds(X.shape[1]))
         beyond = np.flatnonzero(shares > 1.0 + Promises.norm_rounding)
         if len(beyond):
             self._refuse_long(len(beyond), len(shares), row_label(records, int(beyond[0])))
 
+    def _norm_bounds(self, n_columns: int) -> Any:
+        """Bound on the norm of a row, on each column (d,), or None."""
+        given = self.data_norm
+        if given is None or isinstance(given, Real):
+            return given
+        return column_bounds(
+            "data_norm", given, getattr(self, "feature_names_in_", None), n_columns
+        )
+
     def _refuse_long(self, count: int, n: int, label: str) -> None:
+        if not isinstance(self.data_norm, Real):
+            raise ValueError(
+                f"`data_norm` promises a largest size of each column, but {count} of {n} rows have "
+                f"a larger entry, the first of them {label}. Clip the columns before `fit` (for "
+                "instance with skleak.preprocessing.PublicScaler), or promise larger bounds that "
+                "do not come from the data."
+            )
         raise ValueError(
             f"`data_norm` promises rows of Euclidean norm at most {self.data_norm:g}, but "
             f"{count} of {n} rows are longer, the first of them {label}. Scale the rows "

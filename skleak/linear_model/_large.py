@@ -13,6 +13,7 @@ from skleak.solvers import LargeSums, Moments, MultinomialObjective, Objective, 
 from skleak.utils._arguments import dask_module
 from skleak.utils._blocks import Blocks, positions_of
 from skleak.utils._labels import codes_of, expect_labels, find_classes, label_array
+from skleak.utils._linalg import shares_of_bounds
 from skleak.utils._records import check_sizes, feature_labels
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
@@ -51,7 +52,7 @@ def large_objective(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple
         table = np.zeros((0, d))
         bare = Objective(table, none, loss, alpha, estimator.fit_intercept, none, none)
     blocks = Blocks.of(records.X, records.y, s, positions_of(records.X))
-    small = estimator._numeric_targets, estimator.data_norm, bare
+    small = estimator._numeric_targets, estimator._norm_bounds(d), bare
     looked = blocks.map_reduce(_looked, _Looked.plus, *small)
     _check(estimator, looked)
     y, masses = _targets(estimator, records.y, looked)
@@ -127,7 +128,7 @@ def _looked(
     s: FloatArray,
     position: Array,
     numeric: bool,
-    data_norm: float | None,
+    data_norm: Any,
     bare: Objective | None,
 ) -> _Looked:
     """Look at one block."""
@@ -145,8 +146,7 @@ def _looked(
     note("negative weight", s < 0.0)
     labels, target = _looked_targets(y, s, position, numeric, note)
     if data_norm is not None and not any(" in " in name for name in problems):
-        shares = np.sqrt(np.einsum("ij,ij->i", X / data_norm, X / data_norm))
-        note("norm", shares > 1.0 + Promises.norm_rounding)
+        note("norm", shares_of_bounds(X, data_norm) > 1.0 + Promises.norm_rounding)
     # Sums that overflow are told apart by what is found here.
     with np.errstate(over="ignore", invalid="ignore"):
         moments, start = Moments.of(X, target, s), None
@@ -233,6 +233,8 @@ def _check(estimator: Any, looked: _Looked) -> None:
             f"{looked.problems['negative weight'][0]}. A weight says how often a record counts."
         )
     estimator._check_any_weight(moments.largest_weight > 0.0)
+    if estimator.target_bound is not None and looked.largest_target > estimator.target_bound:
+        estimator._refuse_large("some are larger")
     if "norm" in looked.problems:
         row, _, n, _ = looked.problems["norm"]
         estimator._refuse_long(n, moments.n, f"row {row}")

@@ -149,6 +149,7 @@ class MechanismModel(PrivateLinearModel):
                 None if isinstance(self.alpha, str) else float(self.alpha),
                 objective.total,
                 objective.weight_range[1],
+                getattr(objective, "n_classes", 2),
             )
             noise = self._mechanism.calibrate(goal, table)
             delta = {"delta": goal.delta} if isinstance(goal, EpsilonDelta) else {}
@@ -207,7 +208,7 @@ def describe_noise(noise: Any, model: Any, table: PublicTable) -> None:
 def _(noise: ObjectiveNoise, model: Any, table: PublicTable) -> None:
     model.alpha_ = noise.strength / float(table.total or table.n_records)
     model.gradient_noise_scale_, model.noise_scale_ = noise.gradient_noise_scale, noise.noise_scale
-    model.loss_ = model._loss.name
+    model.loss_ = model._loss.name if noise.n_classes == 2 else SoftmaxLoss.name
     if noise.width is not None:
         model.loss_ = f"pseudo-Huber of width {noise.width:.6g}"
 
@@ -230,7 +231,12 @@ def _(noise: ObjectiveNoise, model: Any, objective: Objective) -> None:
     records = objective.X, objective.y, objective.sample_weight
     drawn, _ = noise.release(*records, model.random_state)
     model.noise_step_, model.noise_sampler_ = drawn.step, drawn.sampler
-    model.coef_, model.intercept_ = model._shaped(drawn.parameters, len(drawn.parameters))
+    parameters = drawn.parameters
+    if noise.constant:
+        rows = parameters.reshape(-1, objective.X.shape[1] + 1)
+        parameters = np.append(rows[:, :-1], noise.constant * rows[:, -1])
+    size = objective.X.shape[1] * (noise.n_classes if noise.n_classes > 2 else 1)
+    model.coef_, model.intercept_ = model._shaped(parameters, size)
 
 
 @draw_by_mechanism.register
@@ -256,12 +262,13 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
 
     with sample weights s_i of sum N and factors omega_i of a reweighting; measure by Fisher
     information what every record leaks ([FIL21]); and add Gaussian noise to all parameters. The
-    squared loss has no bounded derivative, and so no differential-privacy guarantee. Sums of the
-    table with noise have one (``mechanism="moments"``), and so has the pseudo-Huber loss with noise
-    in the objective (``mechanism=ObjectivePerturbation(huber=0.1)``), neither with measures of
-    leakage. That loss estimates no conditional mean: of a skewed target its predictions are biased,
-    towards the median. Only ``release()`` may be published. See the user guide,
-    docs/theory/leakage.md and differential_privacy.md.
+    squared loss has no bounded derivative; a guarantee of differential privacy needs
+    ``target_bound``, ``data_norm``, ``public``, ``alpha > 0`` and ``fit_intercept=False``. Sums of
+    the table with noise have one at less noise (``mechanism="moments"``), and so has the
+    pseudo-Huber loss with noise in the objective (``mechanism=ObjectivePerturbation(huber=0.1)``),
+    neither with measures of leakage. That loss estimates no conditional mean: of a skewed target
+    its predictions are biased, towards the median. Only ``release()`` may be published. See the
+    user guide, docs/theory/leakage.md and differential_privacy.md.
 
     Parameters
     ----------
@@ -282,7 +289,9 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
         ``4 R^2 / epsilon``, at which an `EpsilonDelta` costs the noise of half its delta; or
         ``8 R^2 / mu^2``; times the largest weight.
     fit_intercept : bool, default=True
-        Fit an intercept, which is not penalized.
+        Fit an intercept, which is not penalized. With noise in the objective it is half of
+        ``data_norm`` times the coefficient of a constant column of that value, penalized as all
+        are, so that the unit of X does not matter; R^2 is then 5/4 of the square of ``data_norm``.
     mechanism : str, ObjectivePerturbation, SufficientStatistics or None, default=None
         Where the noise is added: "output", to the minimizer; "moments", or a `SufficientStatistics`
         of skleak.mechanisms, to the sums that the fit is made of; or, by an
@@ -290,22 +299,24 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
         under an `EpsilonDelta` or `GaussianDP`, where nothing needs noise on the minimizer (a
         reweighting, covariance, persons, or records outside memory), and "output" else. The others
         need such a goal, ``data_norm``, ``target_bound``, ``public`` and ``alpha > 0``; sums no
-        sample weights, and at most 2,000 columns; the objective ``fit_intercept=False``, and an
-        `EpsilonDelta` is the better choice there: mu takes about half as much noise again. What
+        sample weights, and at most 2,000 columns; of the objective an
+        `EpsilonDelta` is the better choice: mu takes about half as much noise again. What
         records leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not
         count.
     target_bound : float or None, default=None
-        Other than on the minimizer: public upper bound on the absolute target; a larger target is
-        an error. Noise on sums grows with it. In the objective it is the unit of ``huber``, and
-        serves the precision of the solver: the slope of the loss is bounded for any target. Center
-        targets by a public number.
+        Public upper bound B on the absolute target; a larger target is an error. A guarantee for
+        noise on the minimizer counts ``2 R B (R / (2 sqrt(alpha)) + 1) / (N alpha)``, R the
+        ``data_norm``. Noise on sums grows with it, too. With noise in the objective it is the unit
+        of ``huber``: noise does not grow with it else, the slope of the loss is bounded for any
+        target, and the bound serves the precision of the solver. Center targets by a public number.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
         Weight the records to even their leakage, either with these weights held fixed ([FIL21]
         algorithm 1) or in total. Neither makes it equal, and the largest loss may rise.
-    data_norm : float or None, default=None
-        Public upper bound on the Euclidean norm of a row of X; a longer row is an error.
+    data_norm : float, array-like of shape (n_features,), mapping or None, default=None
+        Public upper bound on the Euclidean norm of a row of X; or on the size of each column, in
+        order or by name, whose norm is then that of a row. What is beyond is an error.
     public : str or sequence of str, default=()
         Which of "n_samples" and "sample_weight" are public knowledge.
     max_iter : int, default=100
@@ -387,16 +398,11 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
         y = np.array(y, dtype=np.float64).ravel()  # a copy: targets are kept
-        if not (self._mechanism.adds_to_minimizer or fitted or self.target_bound is None):
+        if not fitted and self.target_bound is not None:
             beyond = np.flatnonzero(np.abs(y) > self.target_bound)
             if len(beyond):
-                raise ValueError(
-                    f"`target_bound` promises targets of at most {self.target_bound:g} in size, "
-                    f"but {len(beyond)} of {len(y)} are larger, the first of them in "
-                    f"{row_label(records, int(beyond[0]))}. Clip or center the targets before "
-                    "`fit` by public numbers, or promise a larger `target_bound` that does not "
-                    "come from the data."
-                )
+                where = f", the first of them in {row_label(records, int(beyond[0]))}"
+                self._refuse_large(f"{len(beyond)} of {len(y)} are larger{where}")
         return y
 
 
@@ -410,8 +416,8 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
     what every record leaks ([FIL21]), and add Gaussian noise to all parameters. A guarantee of
     differential privacy ([CMS11]) needs ``data_norm``, ``classes``, ``public``, ``alpha > 0`` and
     ``fit_intercept=False``, and no reweighting, seed, or noise that reads the data; the report
-    says what is missing. Of two classes the noise may be in the objective instead (``mechanism``),
-    with the same guarantee and mostly better predictions, and without measures of leakage. Only
+    says what is missing. The noise may be in the objective instead (``mechanism``), with the same
+    guarantee, an intercept, and mostly better predictions, and without measures of leakage. Only
     ``release()`` may be published. See docs/theory/leakage.md and differential_privacy.md.
 
     Parameters
@@ -428,27 +434,32 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         Penalty relative to the *mean* loss: scikit-learn's ``C=1 / (N * alpha)``. Under
         ``mechanism="objective"`` "auto" is the least, by public numbers, at which the goal costs
         what Gaussian noise does: ``N alpha`` of ``2 R^2 / epsilon``, or ``8 R^2 / mu^2``, times the
-        largest weight.
+        largest weight. Of K > 2 classes it is ``10 (1 - 1/K) R^2 / epsilon``, or
+        ``25 (1 - 1/K) R^2 / mu``, at a tenth more noise.
     fit_intercept : bool, default=True
-        Fit an intercept, which is not penalized.
+        Fit an intercept, which is not penalized. With noise in the objective it is half of
+        ``data_norm`` times the coefficient of a constant column of that value, penalized as all
+        are, so that the unit of X does not matter; R^2 is then 5/4 of the square of ``data_norm``.
     classes : array-like of shape (n_classes,) or None, default=None
         Class labels as public knowledge; None reads them off the labels. A class without records
         needs ``alpha > 0`` and ``fit_intercept=False``.
     mechanism : {"output", "objective"}, ObjectivePerturbation or None, default=None
-        Where the noise is added: to the minimizer; or to the objective, for two
-        classes with all that a guarantee needs and an `EpsilonDelta` or `GaussianDP` as
-        ``noise_scale`` (a number would be another unit). None is "objective" under such a goal,
-        where nothing needs noise on the minimizer (more classes, a reweighting, covariance,
-        persons, or records outside memory), and "output" else. What records leak is not measured
-        then, the fit keeps none, and ``max_iter`` and ``tol`` do not count: it is solved to a
-        public gradient norm, which noise on the parameters covers.
+        Where the noise is added: to the minimizer; or to the objective, with all that a guarantee
+        needs but ``fit_intercept=False``, and an `EpsilonDelta` or `GaussianDP` as ``noise_scale``
+        (a number would be another unit). None is "objective" under such a goal, where nothing needs
+        noise on the minimizer (a reweighting, covariance, persons, or records outside memory), and
+        "output" else. Of more than two classes an `EpsilonDelta` is the better choice: mu takes 1.8
+        times as much noise of 3, 3 times of 10. What records leak is not measured then, the fit
+        keeps none, and ``max_iter`` and ``tol`` do not count: it is solved to a public gradient
+        norm, which noise on the parameters covers.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
         Weight the records to even their leakage, either with these weights held fixed ([FIL21]
         algorithm 1) or in total. Neither makes it equal, and the largest loss may rise.
-    data_norm : float or None, default=None
-        Public upper bound on the Euclidean norm of a row of X; a longer row is an error.
+    data_norm : float, array-like of shape (n_features,), mapping or None, default=None
+        Public upper bound on the Euclidean norm of a row of X; or on the size of each column, in
+        order or by name, whose norm is then that of a row. What is beyond is an error.
     public : str or sequence of str, default=()
         Which of "n_samples" and "sample_weight" are public knowledge.
     max_iter : int, default=100
@@ -527,11 +538,6 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
             self.classes_ = find_classes(y, self.classes, records, type(self).__name__)
         return encoded(y, self.classes_, records)
 
-    def _asks_for_guarantee(self, X: Any, persons: Any) -> bool:
-        declared = 0 if self.classes is None else len(np.unique(np.ravel(self.classes)))
-        few = declared <= ObjectivePerturbation.most_classes
-        return few and super()._asks_for_guarantee(X, persons)
-
     def _check_mechanism(self, X: Any, persons: Any) -> None:
         super()._check_mechanism(X, persons)
         if self.mechanism is None and not self._mechanism.adds_to_minimizer:
@@ -581,7 +587,8 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
     def _check_absent(self, present: Array) -> None:
         """Raise where a declared class has no record and the minimizer would not be finite."""
         absent = len(self.classes_) - len(present)
-        if absent and (self.alpha == 0.0 or self.fit_intercept):
+        unpenalized = self.fit_intercept and self._mechanism.adds_to_minimizer
+        if absent and (self.alpha == 0.0 or unpenalized):
             raise ValueError(
                 f"{absent} of the {len(self.classes_)} declared classes have no record of positive "
                 "weight: nothing but a penalty keeps their parameters finite, and the intercept "
@@ -596,11 +603,7 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what takes two classes only."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = (
-            self.reweighting is None
-            and self._chosen_mechanism().adds_to_minimizer
-            and self._is_isotropic
-        )
+        tags.classifier_tags.multi_class = self.reweighting is None and self._is_isotropic
         return tags
 
 
@@ -613,8 +616,9 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
 
     with sample weights s_i of sum N and factors omega_i of a reweighting; measure by Fisher
     information what every record leaks ([FIL21]); and add Gaussian noise to all parameters. The
-    Poisson loss has no bounded derivative, and so no differential-privacy guarantee.
-    Only ``release()`` may be published. See the user guide, docs/theory/leakage.md.
+    Poisson loss has no bounded derivative, and so no differential-privacy guarantee: private SGD
+    has one (`skleak.neural.PrivateSGDRegressor`). Only ``release()`` may be published. See the user
+    guide, docs/theory/leakage.md.
 
     Parameters
     ----------
@@ -637,8 +641,9 @@ class PrivatePoissonRegressor(CountRegressionMixin, PrivateLinearModel):
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
         Weight the records to even their leakage, either with these weights held fixed ([FIL21]
         algorithm 1) or in total. Neither makes it equal, and the largest loss may rise.
-    data_norm : float or None, default=None
-        Public upper bound on the Euclidean norm of a row of X; a longer row is an error.
+    data_norm : float, array-like of shape (n_features,), mapping or None, default=None
+        Public upper bound on the Euclidean norm of a row of X; or on the size of each column, in
+        order or by name, whose norm is then that of a row. What is beyond is an error.
     public : str or sequence of str, default=()
         Which of "n_samples" and "sample_weight" are public knowledge.
     max_iter : int, default=100

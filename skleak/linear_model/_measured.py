@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, cached_property, partial
@@ -274,7 +274,7 @@ class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEsti
         "fit_intercept": ["boolean"],
         "private_target": ["boolean"],
         "reweighting": [StrOptions({"irfil", "total"}), Reweighting, None],
-        "data_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "data_norm": [Interval(Real, 0, None, closed="neither"), Mapping, "array-like", None],
         "public": ["array-like", str],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -291,7 +291,7 @@ class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEsti
     fit_intercept: bool = True
     private_target: bool = True
     reweighting: Literal["irfil", "total"] | Reweighting | None = None
-    data_norm: float | None = None
+    data_norm: float | Mapping[Any, float] | npt.ArrayLike | None = None
     public: "str | Sequence[str]" = ()
     max_iter: int = 100
     tol: float = 1e-10
@@ -492,7 +492,8 @@ class MeasuredModel(LinearModelParameters):
         if not self._mechanism.adds_to_minimizer:
             labels = (
                 "; and labels given all else are told apart as two Gaussians that lie the norm of "
-                "the row, times its weight, over `gradient_noise_scale_` apart"
+                "the row, with the column of an intercept, times its weight, and times sqrt(2) of "
+                "more than two classes, over `gradient_noise_scale_` apart"
             )
             raise AttackNotApplicableError(
                 f"{self._mechanism.unmeasured} "

@@ -3,6 +3,7 @@
 import warnings
 from contextlib import suppress
 from functools import cached_property
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,7 +49,7 @@ from skleak.report.guarantee import (
 )
 from skleak.report.measures import MOST_WORK, Separator
 from skleak.report.unknowns import Unknown, unknowns
-from skleak.utils._arguments import check_scalar
+from skleak.utils._arguments import check_scalar, norm_of_bounds, stated_bounds
 from skleak.utils._blocks import Blocks, is_large
 from skleak.utils._confidential import CalibratedNoise
 from skleak.utils._linalg import takes_long, warn_if_costly
@@ -299,6 +300,9 @@ class ReleasableModel(IndividuallyMeasuredModel):
     # at the weights of another fit, (n,).
     _start: float | FloatArray = 1.0
 
+    # Of those estimators that take no such promise.
+    target_bound: float | None = None
+
     coef_: FloatArray
     intercept_: "float | FloatArray"
     coef_noise_scale_: "FloatArray | None"
@@ -308,7 +312,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
     def _promises(self) -> Promises:
         """Collect what is public knowledge of this fit."""
         return Promises(
-            self.data_norm,
+            norm_of_bounds(self.data_norm),
             frozenset([self.public] if isinstance(self.public, str) else self.public),
             self._declares_classes,
             self.tol,
@@ -316,6 +320,15 @@ class ReleasableModel(IndividuallyMeasuredModel):
             repr(self.noise_scale) if self._noise_reads_data else None,
             self._weighted,
             isinstance(self.noise_scale, CalibratedNoise),
+            self.target_bound,
+            not (self.data_norm is None or isinstance(self.data_norm, Real)),
+        )
+
+    def _refuse_large(self, found: str) -> None:
+        raise ValueError(
+            f"`target_bound` promises targets of at most {self.target_bound:g} in size, but "
+            f"{found}. Clip or center the targets before `fit` by public numbers, or promise a "
+            "larger `target_bound` that does not come from the data."
         )
 
     @property
@@ -346,7 +359,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
             "alpha": self._penalty,
             "fit_intercept": bool(self.fit_intercept),
             "reweighting": None if reweighting is None else reweighting.name,
-            "data_norm": self.data_norm,
+            "data_norm": stated_bounds(self.data_norm),
+            **({} if self.target_bound is None else {"target_bound": float(self.target_bound)}),
             "public": sorted(self._promises().public),
             "tol": float(self.tol),
             "noise_goal": repr(self.noise_scale) if self._noise_reads_data else None,
@@ -408,7 +422,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
         widths = ledger.widths(
             feature_labels(state.feature_names, state.n_features),
             ranges,
-            data_norm=self.data_norm,
+            data_norm=self._promises().data_norm,
             classifies=is_classifier(self),
         )
         if widths is None and state.private_target and not large:

@@ -20,7 +20,7 @@ from skleak.mechanisms import EpsilonDelta, GaussianDP, SufficientStatistics
 from skleak.mechanisms.moments import MomentsNoise
 from skleak.mechanisms.protocol import PublicTable
 from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
-from skleak.utils._arguments import check_level, check_scalar
+from skleak.utils._arguments import check_level, check_scalar, column_bounds
 from skleak.utils._blocks import is_large_source
 from skleak.utils._confidential import warn_of_written_seed
 from skleak.utils._files import read_document, write_document
@@ -498,22 +498,7 @@ class PrivateMoments(BaseEstimator):
                     "`columns`, a bound of each column."
                 )
             return np.ones(d)
-        given = self.columns
-        if isinstance(given, Mapping):
-            if names is None or set(given) != set(names):
-                known = None if names is None else list(names)
-                raise ValueError(
-                    "`columns` must have a bound for each column of X by its name, and no other; "
-                    f"got bounds of {list(given)}, columns {known}."
-                )
-            given = [given[name] for name in names]
-        widths = np.asarray(given, dtype=np.float64)
-        if widths.shape != (d,) or not np.all((widths > 0.0) & (widths < np.inf)):
-            raise ValueError(
-                f"`columns` must be {d} positive numbers, the largest size of each column of X; "
-                f"got {self.columns!r}."
-            )
-        return widths
+        return column_bounds("columns", self.columns, names, d)
 
     def _within_bounds(self, X: FloatArray, y: FloatArray, noise: MomentsNoise) -> FloatArray:
         """Divide records by the bounds of their columns; clip them to these, or refuse them."""

@@ -512,9 +512,10 @@ class GaussianDP(PublicNoiseGoal):
     With Gaussian noise in exact arithmetic that is mu-Gaussian differential privacy under
     replacement of one row. With the noise of a release, on a grid, it is ``mu^2 / 2``
     zero-concentrated differential privacy, exactly, on the coefficients. Needs a bounded
-    derivative of the loss (logistic), ``data_norm``, ``classes``, ``public=("n_samples",)``,
-    ``alpha > 0`` and ``fit_intercept=False``. Where ``mechanism`` is None, logistic regression of
-    two classes adds the noise to its objective instead, and linear regression to sums.
+    derivative of the loss (logistic) or a ``target_bound`` (squared), ``data_norm``, ``classes``,
+    ``public=("n_samples",)``, ``alpha > 0`` and ``fit_intercept=False``. Where ``mechanism`` is
+    None, logistic regression adds the noise to its objective instead, and linear regression to
+    sums.
 
     Parameters
     ----------

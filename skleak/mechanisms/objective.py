@@ -1,6 +1,8 @@
 """Regression with noise in its objective, and what of it is public.
 
-The loss is the logistic one of two classes, or the pseudo-Huber loss of a number. The minimizer of
+The loss is the logistic one of two classes, the softmax one of more, with all of its predictors
+penalized, or the pseudo-Huber loss of a number. An intercept is the coefficient of a constant
+column, penalized as all others are. The minimizer of
 ``sum_i s_i l_i(w) + lambda/2 |w|^2 + b w`` is released. Its guarantee
 (`skleak.accounting.objective`) is one of exact minimizers under exact Gaussian b. Here b lies on a
 grid, and the gradient at what is found is below a public number. Either is an error of the
@@ -13,12 +15,13 @@ as the objective is strongly convex; a ridge too small for that is refused befor
 """
 
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
+from scipy import linalg, sparse
 from scipy.special import expit
 
 from skleak.accounting.discrete import (
@@ -33,9 +36,11 @@ from skleak.accounting.objective import (
     objective_noise_scale,
     objective_ridge,
 )
+from skleak.losses import SoftmaxLoss
 from skleak.mechanisms.goals import EpsilonDelta, GaussianDP
 from skleak.mechanisms.grids import Grid, GridRelease, release_on_grid
 from skleak.mechanisms.protocol import Mechanism, PublicTable
+from skleak.solvers import MultinomialObjective
 from skleak.utils._arguments import check_scalar, make_generator
 from skleak.utils._blocks import row_blocks
 from skleak.utils._linalg import (
@@ -59,6 +64,8 @@ _ROWS, _MOST_CONDITION = 4096, 1e10
 _STEPS, _USUAL_STEPS, _HALVINGS = 100_000, 10, 60
 # Widths of a pseudo-Huber loss that are taken, as shares of the bound on the target.
 WIDTHS = (0.001, 1000.0)
+# The constant column of an intercept, over the largest norm of a row.
+_CONSTANT = 0.5
 # What is kept of epsilon and delta for the grids, whose costs are far below.
 _KEPT = 1e-8
 
@@ -90,7 +97,6 @@ class ObjectivePerturbation(Mechanism):
         "What records leak through noise in the objective is not measured, and attacks on it are "
         "not known: the formulas of noise on the parameters do not hold for it."
     )
-    most_classes: ClassVar[int] = 2
 
     def calibrate(self, goal: "EpsilonDelta | GaussianDP", public: PublicTable) -> "ObjectiveNoise":
         """Find the least noise of a goal, from public numbers alone.
@@ -100,16 +106,18 @@ class ObjectivePerturbation(Mechanism):
         goal : EpsilonDelta or GaussianDP
             The goal.
         public : PublicTable
-            Public numbers of the table, with ``target_bound`` under a ``huber``.
+            Public numbers of the table, with ``target_bound`` under a ``huber``. An intercept is
+            the coefficient of a column of half of ``data_norm``, which then counts in the norm.
 
         Returns
         -------
         ObjectiveNoise
         """
+        constant = _CONSTANT * public.data_norm if public.fit_intercept else 0.0
         total = float(public.n_records) if public.total is None else public.total
-        robust: tuple[float, ...] = ()
+        width = bound = None
         if self.huber is not None and public.target_bound is not None:
-            robust = (self.huber * public.target_bound, public.target_bound)
+            width, bound = self.huber * public.target_bound, public.target_bound
         return ObjectiveNoise.calibrated(
             goal,
             None if public.alpha is None else public.alpha * total,
@@ -117,8 +125,11 @@ class ObjectivePerturbation(Mechanism):
             public.n_records,
             total,
             public.largest_weight,
-            public.data_norm,
-            *robust,
+            float(np.hypot(public.data_norm, constant)) if constant else public.data_norm,
+            width,
+            bound,
+            public.n_classes,
+            constant,
         )
 
     def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:
@@ -135,28 +146,16 @@ class ObjectivePerturbation(Mechanism):
         """
         least, most = WIDTHS
         width: Any = self.huber
-        needed = {
-            "`fit_intercept` must be False, as every coefficient has to be penalized: append a "
-            "constant column to X for an intercept, and count its square in `data_norm`": (
-                given["fit_intercept"]
-            )
-        }
         if "classes" in given:
-            classes = given["classes"]
-            n_classes = 0 if classes is None else len(np.unique(np.ravel(np.asarray(classes))))
             return {
-                **needed,
                 "`mechanism` must have no `huber`, which is the width of a loss of numbers": (
                     width is not None
                 ),
-                "`classes` must be the two classes, as public knowledge": (
-                    not 2 <= n_classes <= self.most_classes
-                ),
+                "`classes` must be passed, as public knowledge": given["classes"] is None,
             }
         by_name = isinstance(given["mechanism"], str)
         is_number = isinstance(width, Real) and not isinstance(width, bool)
         return {
-            **needed,
             "`mechanism` must be asked for as `ObjectivePerturbation(huber=0.1)` of "
             "skleak.mechanisms: what is minimized is the pseudo-Huber loss in place of the squared "
             "one, which estimates no conditional mean": by_name,
@@ -182,7 +181,7 @@ class ObjectiveNoise:
         ``lambda``, the penalty of the summed objective.
     sensitivity : float
         ``R s h``: largest norm of a record times the largest weight, and the largest slope of the
-        loss, 1 of the logistic one.
+        loss, 1 of the logistic one and ``sqrt(2)`` of that of more classes.
     longest : float
         ``R``, the largest norm of a record.
     tolerance : float
@@ -194,7 +193,11 @@ class ObjectiveNoise:
     n_parameters : int
         Number of parameters.
     width, target_bound : float or None, default=None
-        The h of the pseudo-Huber loss, and the largest absolute target; None for the logistic loss.
+        The h of the pseudo-Huber loss, and the largest absolute target; None for classes.
+    n_classes : int, default=2
+        Number of classes. Of more than two each has parameters of its own.
+    constant : float, default=0.0
+        The column that stands for an intercept, counted in ``longest``; zero without one.
 
     Examples
     --------
@@ -216,6 +219,8 @@ class ObjectiveNoise:
     n_parameters: int
     width: float | None = None
     target_bound: float | None = None
+    n_classes: int = 2
+    constant: float = 0.0
 
     mechanism: ClassVar[type[Mechanism]] = ObjectivePerturbation
 
@@ -231,6 +236,8 @@ class ObjectiveNoise:
         longest: float,
         width: float | None = None,
         target_bound: float | None = None,
+        n_classes: int = 2,
+        constant: float = 0.0,
     ) -> "ObjectiveNoise":
         """Find the least noise of a goal, from public numbers alone.
 
@@ -247,8 +254,9 @@ class ObjectiveNoise:
         longest : float
             Largest norm of a record.
         width, target_bound : float or None, default=None
-            The h of the pseudo-Huber loss, and the largest absolute target; None for the logistic
-            loss.
+            The h of the pseudo-Huber loss, and the largest absolute target; None for classes.
+        n_classes, constant : int, float
+            As of the class.
 
         Returns
         -------
@@ -259,9 +267,9 @@ class ObjectiveNoise:
         ValueError
             For a goal out of range, or a ridge that is too small for it or for the solver.
         """
-        two_sided = width is not None
-        slope = 1.0 if width is None else width
-        least, target = _public_target(goal, n_parameters, two_sided)
+        kind = {"two_sided": width is not None, "n_classes": n_classes}
+        slope = _largest_slope(width, n_classes)
+        least, target = _public_target(goal, n_parameters, kind)
         check_scalar("data_norm", longest, low=1e-100, high=1e100, hint="Rescale the data.")
         check_scalar("huber * target_bound", slope, low=1e-100, high=1e100, hint="Rescale both.")
         sensitivity = longest * largest_weight * slope
@@ -273,9 +281,7 @@ class ObjectiveNoise:
                 "solver is certain to arrive at the minimizer, and whether it does would reveal "
                 "the records. Raise `alpha`."
             )
-        noise = objective_noise_scale(
-            strength / unit, **target, output_share=_SHARE, two_sided=two_sided
-        )
+        noise = objective_noise_scale(strength / unit, **target, output_share=_SHARE, **kind)
         # Rounding to the grid of the parameters adds sqrt(p) 2^-30 to the distance at most.
         output_mu = 2.0 * _SHARE / noise - np.sqrt(n_parameters) * 2.0**-30
         if not output_mu > 0.0:
@@ -293,25 +299,26 @@ class ObjectiveNoise:
         step = Grid.for_noise(sigma).step
         b = sigma * (np.sqrt(n_parameters) + _REACH)
         # F(w) <= F(0) bounds the minimizer, and twice that what is near it.
-        first, most = np.log(2.0), 0.25  # the loss at w = 0, and its largest curvature
+        # The loss at w = 0, and its largest curvature.
+        first, most = np.log(float(n_classes)), 0.25 if n_classes == 2 else 0.5
         if width is not None and target_bound is not None:
             first, most = target_bound**2 / (1.0 + np.hypot(1.0, target_bound / width)), 1.0
         w = 2.0 * (b + np.sqrt(b**2 + 2.0 * strength * total * first)) / strength
         curvature = strength + most * total * longest**2
         summed = (
-            _ROWS + n_records / _ROWS + 20.0
+            _ROWS + n_records / _ROWS + 20.0 + n_classes
         ) * slope + 2.0 * most * n_parameters * longest * w
         rounding = 2.0 * _UNIT * (total * longest * summed + 4.0 * (strength * w + b))
         tolerance = _GRADIENT * sensitivity + 4.0 * (rounding + _UNIT * curvature * w)
         error = tolerance + rounding + 0.5 * np.sqrt(n_parameters) * step
         scale = 2.0 * error / strength / output_mu
         own = sigma, strength, sensitivity, longest, float(tolerance), float(scale), float(error)
-        return cls(*own, n_parameters, width, target_bound)
+        return cls(*own, n_parameters, width, target_bound, n_classes, constant)
 
     @property
     def ridge(self) -> float:
         """``lambda / (R^2 s)``, as `skleak.accounting.objective` takes it."""
-        slope = 1.0 if self.width is None else self.width
+        slope = _largest_slope(self.width, self.n_classes)
         return self.strength * slope / (self.longest * self.sensitivity)
 
     @property
@@ -322,7 +329,11 @@ class ObjectiveNoise:
     @property
     def mu(self) -> float:
         """The mu of exact minimizers under exact noise."""
-        return objective_mu(self.noise, self.ridge, two_sided=self.width is not None)
+        return objective_mu(self.noise, self.ridge, **self._kind)
+
+    @property
+    def _kind(self) -> dict[str, Any]:
+        return {"two_sided": self.width is not None, "n_classes": self.n_classes}
 
     @property
     def output_mu(self) -> float:
@@ -349,7 +360,7 @@ class ObjectiveNoise:
         -------
         float
         """
-        given: dict[str, Any] = {"output_mu": self.output_mu, "two_sided": self.width is not None}
+        given = {"output_mu": self.output_mu, **self._kind}
         return discretized_epsilon(
             lambda rest: objective_epsilon(self.noise, self.ridge, rest, **given),
             delta,
@@ -369,7 +380,7 @@ class ObjectiveNoise:
         -------
         float or ndarray
         """
-        given: dict[str, Any] = {"output_mu": self.output_mu, "two_sided": self.width is not None}
+        given = {"output_mu": self.output_mu, **self._kind}
         return discretized_delta(
             lambda loss: objective_delta(self.noise, self.ridge, loss, **given),
             epsilon,
@@ -385,9 +396,9 @@ class ObjectiveNoise:
         Parameters
         ----------
         X : ndarray or CSR of shape (n, p)
-            Records, none longer than ``longest``.
+            Records, none longer than ``longest``, the constant column counted.
         y : ndarray of shape (n,)
-            Labels, 0 or 1, or numbers no larger than ``target_bound``.
+            Numbers of the classes, or numbers no larger than ``target_bound``.
         sample_weight : ndarray of shape (n,)
             Weights, with the sum and the largest of the calibration.
         random_state : None, int, RandomState or Generator, default=None
@@ -403,18 +414,45 @@ class ObjectiveNoise:
         generator = None if random_state is None else make_generator(random_state)
         still = np.zeros(self.n_parameters)
         b = release_on_grid(still, self.gradient_noise_scale, generator).parameters
+        if self.constant:
+            column = np.full((X.shape[0], 1), self.constant)
+            stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
+            X = stack([X, column])
         w, n_iter = self._minimum(X, y, sample_weight, b)
         return release_on_grid(w, self.noise_scale, generator), n_iter
 
     def _losses(self, predictor: FloatArray, y: FloatArray) -> FloatArray:
         """Loss of each record, (n,)."""
+        if self.n_classes > 2:
+            return SoftmaxLoss().value(predictor, y)
         if self.width is None:
             return np.asarray(np.logaddexp(0.0, predictor) - y * predictor)
         residual = predictor - y
         return np.asarray(residual**2 / (1.0 + np.hypot(1.0, residual / self.width)))
 
+    def _predictor(self, X: Data, w: FloatArray) -> FloatArray:
+        """Predictors of each record, (n,), or (n, K) of many classes."""
+        return product(X, w if self.n_classes == 2 else w.reshape(self.n_classes, -1).T)
+
+    def _class_step(
+        self, X: Data, y: FloatArray, s: FloatArray, predictor: FloatArray, gradient: FloatArray
+    ) -> FloatArray:
+        """Newton step of many classes, whose common part has the curvature of the penalty alone."""
+        given = 1.0, False, s, np.ones(len(s)), self.n_classes
+        objective = MultinomialObjective(X, y, SoftmaxLoss(), *given)
+        rows = gradient.reshape(self.n_classes, -1)
+        mean = np.broadcast_to(rows.mean(axis=0), rows.shape)
+        hessian = objective.curvature_sums(predictor).factor(self.strength)
+        return -hessian.solve((rows - mean).ravel()) - mean.ravel() / self.strength
+
     def _derivatives(self, predictor: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Slope and curvature of the loss of each record in its predictor, both (n,)."""
+        """Slope and curvature of the loss of each record in its predictor; of many classes slopes.
+
+        Shapes: both (n,), or (n, K).
+        """
+        if self.n_classes > 2:
+            slopes = SoftmaxLoss().residual(predictor, y)
+            return slopes, slopes
         if self.width is None:
             p = expit(predictor)
             return p - y, p * (1.0 - p)
@@ -432,7 +470,8 @@ class ObjectiveNoise:
             16.0 * len(b) ** 2,
             "Fit fewer columns.",
         )
-        w, predictor = np.zeros(len(b)), np.zeros(len(y))
+        w, many = np.zeros(len(b)), self.n_classes > 2
+        predictor = self._predictor(X, w)
         penalized = np.arange(len(b))
 
         def value(w: FloatArray, predictor: FloatArray) -> tuple[float, float]:
@@ -443,15 +482,18 @@ class ObjectiveNoise:
         rounded = float(len(y)) if self.width is None else self.width * float(s @ np.abs(y))
         for n_iter in range(_STEPS):
             slopes, curvatures = self._derivatives(predictor, y)
-            residuals, gradient = s * slopes, self.strength * w + b
+            residuals, gradient = (s * slopes.T).T, self.strength * w + b
             for rows in row_blocks(len(y), 1, _ROWS):
-                gradient += transpose_product(X[rows], residuals[rows])
+                gradient += transpose_product(X[rows], residuals[rows]).T.ravel()
             if np.linalg.norm(gradient) <= self.tolerance:
                 return w, n_iter
-            hessian = weighted_gram(X, s * curvatures)
-            hessian[penalized, penalized] += self.strength
-            step = -linalg.solve(hessian, gradient, assume_a="pos")
-            along, slope, share = product(X, step), float(gradient @ step), 1.0
+            if many:
+                step = self._class_step(X, y, s, predictor, gradient)
+            else:
+                hessian = weighted_gram(X, s * curvatures)
+                hessian[penalized, penalized] += self.strength
+                step = -linalg.solve(hessian, gradient, assume_a="pos")
+            along, slope, share = self._predictor(X, step), float(gradient @ step), 1.0
             before, size = value(w, predictor)
             noise = 16.0 * float(np.finfo(float).eps) * (size + rounded)
             for _ in range(_HALVINGS):
@@ -460,15 +502,22 @@ class ObjectiveNoise:
                     break
                 share *= 0.5
             w = w + share * step
-            predictor = product(X, w)
+            predictor = self._predictor(X, w)
         raise ArithmeticError(
             f"Newton's method left a gradient of {np.linalg.norm(gradient):.2g} after {_STEPS} "
             "steps, which exact arithmetic rules out. Report it, and publish nothing of it."
         )
 
 
+def _largest_slope(width: float | None, n_classes: int) -> float:
+    """Largest norm of the slope of a loss."""
+    if width is not None:
+        return width
+    return 1.0 if n_classes == 2 else SoftmaxLoss.lipschitz
+
+
 def _public_target(
-    goal: "EpsilonDelta | GaussianDP", n_parameters: int, two_sided: bool
+    goal: "EpsilonDelta | GaussianDP", n_parameters: int, kind: dict[str, Any]
 ) -> tuple[float, dict[str, Any]]:
     """Least ridge, over R^2 s, that a goal takes, and the goal as arguments of accounting.
 
@@ -483,6 +532,6 @@ def _public_target(
                 f"`GaussianDP.mu={goal.mu:g}` is out of reach: the grid of the noise alone costs "
                 "as much. Pass a larger value."
             )
-        return objective_ridge(mu=mu / np.hypot(1.0, _SHARE), two_sided=two_sided), {"mu": mu}
+        return objective_ridge(mu=mu / np.hypot(1.0, _SHARE), **kind), {"mu": mu}
     target = {"epsilon": goal.epsilon * (1.0 - _KEPT), "delta": goal.delta * (1.0 - _KEPT)}
-    return objective_ridge(epsilon=goal.epsilon, two_sided=two_sided), target
+    return objective_ridge(epsilon=goal.epsilon, **kind), target

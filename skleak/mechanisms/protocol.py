@@ -35,6 +35,8 @@ class PublicTable:
         Penalty relative to the mean loss; None to choose it by the goal.
     total, largest_weight : float or None, float
         Sum of the sample weights, None for ``n_records``; and the largest.
+    n_classes : int, default=2
+        Number of classes of a classifier.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class PublicTable:
     alpha: float | None = None
     total: float | None = None
     largest_weight: float = 1.0
+    n_classes: int = 2
 
 
 class Mechanism(ABC):

@@ -18,6 +18,7 @@ from skleak.exceptions import NoGuaranteeError
 from skleak.influence.leakage import leakage_model
 from skleak.influence.removal import distances_without, removal_distances
 from skleak.influence.state import FitState, PartialState
+from skleak.losses import SquaredLoss
 from skleak.mechanisms.grids import Grid
 from skleak.mechanisms.moments import MomentsNoise
 from skleak.mechanisms.objective import ObjectiveNoise
@@ -60,6 +61,10 @@ class Promises:
         Sample weights were passed, be they equal or not.
     calibrated : bool, default=False
         The noise scale is a number that `skleak.mechanisms.calibrate` read off records.
+    target_bound : float or None, default=None
+        The promised bound B on the size of a target.
+    by_column : bool, default=False
+        R is the norm of promised bounds on the columns.
 
     Examples
     --------
@@ -75,6 +80,8 @@ class Promises:
     noise_goal: str | None = None
     weighted: bool = False
     calibrated: bool = False
+    target_bound: float | None = None
+    by_column: bool = False
 
     # Share by which a row may pass the promised norm: sums of squares are rounded.
     norm_rounding: ClassVar[float] = 1e-12
@@ -181,6 +188,9 @@ def output_perturbation_guarantee(
     state: FitState, promises: Promises, *, delta: float = 1e-6
 ) -> DifferentialPrivacy:
     """Bound the privacy loss of a release: sensitivity ``2 L R / (n alpha)`` of [CMS11] over noise.
+
+    Of the squared loss L is ``B (R / (2 sqrt(alpha)) + 1)``, B the bound on a target, and
+    sensitivity ``B / sqrt(alpha)`` at most.
 
     Parameters
     ----------
@@ -329,10 +339,14 @@ def release_sensitivity(state: FitState, promises: Promises) -> float:
     # A record of weight s is s of N records that change together.
     effective = objective.total / objective.weight_range[1]
     longest = promises.data_norm * (1.0 + promises.norm_rounding)
-    sensitivity = output_perturbation_sensitivity(
-        objective.loss.lipschitz, longest, effective, objective.alpha
-    )
-    return float(sensitivity) + 2.0 * promises.tol / objective.alpha
+    slope, farthest = objective.loss.lipschitz, np.inf
+    if promises.target_bound is not None and isinstance(objective.loss, SquaredLoss):
+        # No minimizer of least squares is longer than half of the first, nor a residual at it
+        # larger than the second.
+        farthest = promises.target_bound / np.sqrt(objective.alpha) * (1.0 + 1e-12)
+        slope = 0.5 * longest * farthest + promises.target_bound
+    sensitivity = output_perturbation_sensitivity(slope, longest, effective, objective.alpha)
+    return float(min(sensitivity, farthest)) + 2.0 * promises.tol / objective.alpha
 
 
 def individual_obstacle(state: FitState, promises: Promises) -> str:

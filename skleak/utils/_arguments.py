@@ -1,9 +1,10 @@
 """Check arguments and random states, and import optional packages."""
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from numbers import Integral
+from numbers import Integral, Real
 from types import ModuleType
 from typing import Any
 
@@ -230,6 +231,54 @@ def seeded(estimator: Any, draw: Callable[[int], Array], names: Sequence[str] | 
         splitter.random_state = seeds[name]
         seeds[name] = splitter
     return unfitted.set_params(**seeds)
+
+
+def column_bounds(name: str, given: Any, columns: Any, n_columns: int) -> FloatArray:
+    """Check bounds on the size of each column, by the names of columns or in order, (d,).
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    given : mapping or array-like of shape (d,)
+        The bounds.
+    columns : array-like of str or None
+        Names of the columns, if they have any.
+    n_columns : int
+        Their number.
+    """
+    bounds: Any = given
+    if isinstance(given, Mapping):
+        if columns is None or set(given) != set(columns):
+            known = None if columns is None else list(columns)
+            raise ValueError(
+                f"`{name}` must have a bound for each column of X by its name, and no other; "
+                f"got bounds of {list(given)}, columns {known}."
+            )
+        bounds = [given[column] for column in columns]
+    bounds = np.asarray(bounds, dtype=np.float64)
+    if bounds.shape != (n_columns,) or not np.all((bounds > 0.0) & (bounds < np.inf)):
+        raise ValueError(
+            f"`{name}` must be {n_columns} positive numbers, the largest size of each column of X; "
+            f"got {given!r}."
+        )
+    return np.asarray(bounds)
+
+
+def norm_of_bounds(given: Any) -> Any:
+    """Return the largest norm of a row by a bound on it, or on each of its columns."""
+    if given is None or isinstance(given, Real):
+        return given
+    return math.hypot(*(given.values() if isinstance(given, Mapping) else np.ravel(given)))
+
+
+def stated_bounds(given: Any) -> Any:
+    """Return bounds as plain numbers, which a document can hold."""
+    if isinstance(given, Mapping):
+        return {str(name): float(bound) for name, bound in given.items()}
+    if given is None or isinstance(given, Real):
+        return given
+    return np.ravel(np.asarray(given, dtype=np.float64)).tolist()
 
 
 def unseeded(estimator: Any) -> tuple[str, ...]:

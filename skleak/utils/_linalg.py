@@ -32,6 +32,20 @@ def augment(X: FloatArray, fit_intercept: bool) -> FloatArray:
     return np.column_stack([X, np.ones(len(X))]) if fit_intercept else X
 
 
+def shares_of_bounds(X: Data, bounds: "float | FloatArray") -> FloatArray:
+    """Norm of each row over its bound; or its largest entry over those of the columns.
+
+    Shapes: ``X`` (n, d), ``bounds`` () or (d,); returns (n,).
+    """
+    sparse_rows = sparse.issparse(X)
+    if np.ndim(bounds):
+        X = abs(X @ sparse.diags_array(1.0 / bounds) if sparse_rows else X / bounds)
+        return np.ravel(X.max(axis=1).toarray() if sparse_rows else X.max(axis=1))
+    X = X / bounds  # squares of tiny numbers would vanish
+    squares = X.multiply(X).sum(axis=1) if sparse_rows else np.einsum("ij,ij->i", X, X)
+    return np.sqrt(np.ravel(squares))
+
+
 def each_or_nan(function: Callable[..., FloatArray], *stacks: FloatArray) -> FloatArray:
     """Apply a function to stacks of matrices; NaN where it raises ``LinAlgError`` for one alone.
 

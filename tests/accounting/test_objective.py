@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.optimize import elementwise
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
 from skleak.accounting import gaussian_delta, gaussian_epsilon
 from skleak.accounting.gaussian import mu_from_epsilon_delta
 from skleak.accounting.objective import (
+    _many_classes,
     objective_delta,
     objective_epsilon,
     objective_mu,
@@ -341,3 +343,204 @@ def test_a_target_is_one():
         objective_ridge()
     with pytest.raises(ValueError, match="`mu` alone, or `epsilon` and `delta`"):
         objective_noise_scale(1.0, mu=1.0, epsilon=1.0)
+
+
+# An orthonormal basis of three classes' parameters that sum to zero; the rest is noise alone.
+PLANE = np.linalg.svd(np.ones((1, 3)))[2][1:]
+
+
+class SoftmaxRelease:
+    """Minimizers of three classes by Newton's method, and their exact privacy loss.
+
+    Records are (row, class, number of copies); parameters and noise are (..., 2, d).
+    """
+
+    def __init__(self, rest, sigma, ridge):
+        self.rest, self.sigma, self.ridge = rest, sigma, ridge
+
+    def parts(self, record, w):
+        """Gradient, Hessian and loss of one record."""
+        x, label, copies = record
+        x, a = np.asarray(x, dtype=float), w.swapaxes(-1, -2) @ PLANE
+        a = np.asarray(x) @ a
+        top = a.max(axis=-1, keepdims=True)
+        odds = np.exp(a - top)
+        p = odds / odds.sum(axis=-1, keepdims=True)
+        loss = np.log(odds.sum(axis=-1)) + top[..., 0] - a[..., label]
+        slopes = copies * (p - np.eye(3)[label]) @ PLANE.T
+        curvature = np.einsum("ik,...k,jk->...ij", PLANE, p, PLANE)
+        means = p @ PLANE.T
+        curvature -= means[..., :, None] * means[..., None, :]
+        gradient = slopes[..., :, None] * x
+        hessian = np.einsum("...ij,a,b->...iajb", copies * curvature, x, x)
+        return gradient, hessian, copies * loss
+
+    def table(self, record, w):
+        """Gradient, log-determinant, Hessian and value of a table with one record more."""
+        size = w.shape[-1] * 2
+        gradient, value = self.ridge * w, 0.5 * self.ridge * np.sum(w**2, axis=(-1, -2))
+        hessian = np.broadcast_to(self.ridge * np.eye(size), (*w.shape[:-2], size, size))
+        for one in [*self.rest, *([record] if record else [])]:
+            g, h, loss = self.parts(one, w)
+            gradient = gradient + g
+            hessian = hessian + h.reshape(*w.shape[:-2], size, size)
+            value = value + loss
+        return gradient, np.linalg.slogdet(hessian)[1], hessian, value
+
+    def solved(self, record, b):
+        """Minimizers with the noise b."""
+        w = -b / (self.ridge + 0.2 * sum(r[2] for r in self.rest))
+        for _ in range(200):
+            gradient, _, hessian, value = self.table(record, w)
+            gradient, value = gradient + b, value + np.sum(w * b, axis=(-1, -2))
+            if np.abs(gradient).max() < 1e-7 * (1.0 + np.abs(b).max()):
+                return w
+            step = -np.linalg.solve(hessian, gradient.reshape(*b.shape[:-2], -1, 1))
+            step, share = step.reshape(w.shape), np.ones(b.shape[:-2])
+            for _ in range(30):
+                moved = w + share[..., None, None] * step
+                after = self.table(record, moved)[3] + np.sum(moved * b, axis=(-1, -2))
+                worse = after > value + 1e-10 * np.abs(value)
+                if not worse.any():
+                    break
+                share = np.where(worse, 0.5 * share, share)
+            w = moved
+        raise AssertionError("Newton's method did not arrive")
+
+    def losses(self, first, second, b):
+        """Logarithm of the ratio of densities at minimizers with the first record."""
+        w = self.solved(first, b)
+        one, other = self.table(first, w), self.table(second, w)
+        squares = np.sum(other[0] ** 2 - one[0] ** 2, axis=(-1, -2))
+        return squares / (2.0 * self.sigma**2) + one[1] - other[1]
+
+    def delta(self, first, second, epsilon, shift, n=4000, seed=0):
+        """Delta at some epsilon by importance sampling, and its standard error."""
+        b = self.sigma * np.random.default_rng(seed).normal(size=(n, *shift.shape)) + shift
+        log_weight = (shift**2).sum() / 2.0 - np.sum(shift * b, axis=(-1, -2))
+        weight = np.exp(log_weight / self.sigma**2)
+        gain = weight * -np.expm1(np.minimum(epsilon - self.losses(first, second, b), 0.0))
+        return gain.mean(), gain.std() / np.sqrt(n)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_pair_of_tables_of_three_classes_exceeds_the_bound(seed):
+    """By quadrature over the minimizers of one column: half of the pairs opposite and long."""
+    rng = np.random.default_rng(seed)
+    scale, ridge = [(4.0, 1.0), (2.0, 6.0), (1.0, 2.0), (0.7, 0.5), (0.5, 20.0)][seed % 5]
+    copies, sign = rng.choice([0.3, 1.0, 5.0]), rng.choice([-1.0, 1.0])
+    weight, norm = (1.0, 1.0) if seed % 2 else (1.5, 2.0)
+    rest = [
+        (norm * np.array([rng.uniform(-1.0, 1.0)]), int(rng.integers(3)), copies)
+        for _ in range(seed % 4 * 3)
+    ]
+    pair = [
+        (norm * np.ones(1), 0, weight),
+        (norm * np.array([-sign if seed % 3 else 0.5]), seed % 3, weight),
+    ]
+    sigma = scale * np.sqrt(2.0) * norm * weight
+    release = SoftmaxRelease(rest, sigma, ridge * norm**2 * weight)
+    end = 7.0 * sigma + 2.0 * norm * weight
+    grid = np.linspace(-end, end, 81)
+    b = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)[..., None]
+    w = release.solved(None, b)
+    without = release.table(None, w)
+    density = []
+    for record in pair:
+        gradient, determinant, _, _ = release.table(record, w)
+        exponent = -0.5 * np.sum(gradient**2, axis=(-1, -2)) / sigma**2
+        density.append(np.exp(exponent + determinant - without[1]) / (2.0 * np.pi * sigma**2))
+    cell = (grid[1] - grid[0]) ** 2
+    assert density[0].sum() * cell == pytest.approx(1.0, abs=1e-3)
+    for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0, 4.0):
+        bound = objective_delta(scale, ridge, epsilon, n_classes=3)
+        for p, q in (density, density[::-1]):
+            found = np.maximum(p - np.exp(epsilon) * q, 0.0).sum() * cell
+            assert found <= bound * (1.0 + 3e-3) + 1e-9
+
+
+@pytest.mark.parametrize(
+    "scale, ridge, epsilon, low",
+    [(8.0, 6.7, 0.5, 0.02), (8.0, 100.0, 0.5, 0.1), (2.0, 3.0, 1.0, 0.2), (4.0, 50.0, 0.5, 0.25)],
+)
+def test_a_pair_of_three_classes_comes_near_to_the_bound(scale, ridge, epsilon, low):
+    """Rows nearly opposite, a rest that makes another class certain of both."""
+    x, sigma = np.array([np.cos(0.2), np.sin(0.2)]), np.sqrt(2.0) * scale
+    first, second = (x, 0, 1.0), (x * [-1.0, 1.0], 0, 1.0)
+    rest = [(np.eye(2)[1], 1, 1e8), *((np.eye(2)[0], k, 1e5) for k in range(3))]
+    between = np.outer(PLANE @ [-1.0, 1.0, 0.0], first[0] - second[0])
+    along = max(epsilon * sigma**2 / np.sum(between**2) - 0.5, 0.0)
+    release = SoftmaxRelease(rest, sigma, ridge)
+    found, error = release.delta(first, second, epsilon, along * between, 3000)
+    bound = objective_delta(scale, ridge, epsilon, n_classes=3)
+    assert low * bound < found < bound
+    assert error < 0.1 * found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_simulated_table_of_three_classes_exceeds_the_bound(seed):
+    rng = np.random.default_rng(seed)
+    scale, ridge = [(4.0, 7.0), (2.0, 3.0), (1.0, 0.5)][seed % 3]
+    rest = [
+        (rng.uniform(-0.7, 0.7, 2), int(rng.integers(3)), rng.choice([1.0, 30.0]))
+        for _ in range(seed % 4 * 2)
+    ]
+    angle, turn = rng.uniform(0.0, 2.0 * np.pi), rng.uniform(2.0, np.pi)
+    labels = rng.integers(3, size=2)
+    first, second = (
+        (np.array([np.cos(a), np.sin(a)]), int(label), 1.0)
+        for a, label in zip((angle, angle + turn), labels, strict=True)
+    )
+    release = SoftmaxRelease(rest, np.sqrt(2.0) * scale, ridge)
+    for epsilon in (0.0, 1.0):
+        found, error = release.delta(first, second, epsilon, np.zeros((2, 2)), 3000)
+        bound = objective_delta(scale, ridge, epsilon, n_classes=3)
+        assert found - 4.0 * error < bound
+
+
+@pytest.mark.parametrize("n_classes", [3, 10])
+@pytest.mark.parametrize("mu", [0.1, 0.5, 1.5])
+def test_the_maximum_over_classes_is_rounded_from_above(n_classes, mu):
+    """The same expectation by a fine integral over the largest of the other classes."""
+    ridge, g = 40.0, np.linspace(-9.0, 9.0, 1801)
+    kappa = (n_classes - 1) * np.log1p(1.0 / (n_classes * ridge))
+    half = kappa - (n_classes - 1) * np.log1p(1.0 / (2.0 * n_classes * ridge))
+    t = np.linspace(0.0, 9.0, 3001)
+    below = ndtr(np.sqrt(2.0) * t[:, None] + g) ** (n_classes - 1)
+    tail = 1.0 - trapezoid(below * np.exp(-0.5 * g**2), g, axis=1) / np.sqrt(2.0 * np.pi)
+    for epsilon in (0.0, 0.5 * mu, 2.0 * mu):
+        rest = epsilon - kappa
+        rises = np.exp(0.5 * mu * t) + np.exp(rest - 0.5 * mu * t)
+        exact = trapezoid(np.where(mu * t >= rest, 0.5 * mu * rises * tail, 0.0), t)
+        exact = np.exp(half) * (exact + max(-np.expm1(rest), 0.0))
+        found = _many_classes(2.0 / mu, ridge, np.array([epsilon]), n_classes)[0]
+        assert found >= exact * (1.0 - 1e-3) or mu > 1.0  # where the sum over pairs is less
+        assert found <= exact * 1.05
+
+
+@pytest.mark.parametrize("n_classes", [3, 10])
+@pytest.mark.parametrize("mu", [0.2, 1.0, 4.0])
+def test_noise_of_many_classes_meets_its_goal(n_classes, mu):
+    ridge = objective_ridge(mu=mu, n_classes=n_classes)
+    noise = objective_noise_scale(ridge, mu=mu, n_classes=n_classes)
+    epsilon = np.linspace(0.0, 12.0 * mu + mu**2, 300)
+    delta = objective_delta(noise, ridge, epsilon, n_classes=n_classes)
+    assert np.all(delta <= gaussian_delta(mu, epsilon) * (1.0 + 1e-6))
+    assert np.all(np.diff(delta) <= 1e-9 * delta[:-1])
+    assert objective_mu(0.98 * noise, ridge, n_classes=n_classes) > mu
+    given = {"epsilon": mu, "delta": 1e-6}
+    ridge = objective_ridge(epsilon=mu, n_classes=n_classes)
+    noise = objective_noise_scale(ridge, **given, n_classes=n_classes)
+    assert 1.0 < noise / objective_noise_scale(2.0 / mu, **given) < 1.25
+    assert objective_epsilon(noise, ridge, 1e-6, n_classes=n_classes) <= mu * (1.0 + 1e-6)
+
+
+def test_the_sum_over_pairs_of_classes():
+    """At no determinant no more than the sum over the slopes of pairs of sure records."""
+    for n_classes, published in [(3, 12.36), (10, 13.25)]:
+        found = objective_noise_scale(1e9, epsilon=1.0, delta=1e-6, n_classes=n_classes)
+        assert 11.95 < np.sqrt(2.0) * found < published
+    slopes = np.eye(3) - np.eye(3)[0]
+    moves = [np.linalg.norm(a + b) for a in slopes for b in slopes]
+    union = sum(gaussian_delta(m / (np.sqrt(2.0) * 0.3), 3.0) for m in moves if m > 0.0)
+    assert _many_classes(0.3, 1e12, np.array([3.0]), 3)[0] <= min(union, 1.0)

@@ -66,3 +66,41 @@ def test_bad_values_are_named(arguments, message):
 def test_what_is_not_a_number_is_a_type_error(bad):
     with pytest.raises(TypeError, match="`data_norm` must be a number or an array of"):
         output_perturbation_sensitivity(1.0, bad, 10, 1.0)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 1.0])
+@pytest.mark.parametrize("n", [2, 5, 20])
+def test_no_replaced_record_moves_least_squares_further(n, alpha):
+    """Hill climbs over tables of bounded rows and targets, and over their largest weight."""
+    rng, norm, bound = np.random.default_rng(n), 2.0, 3.0
+    weights = np.ones(n) if n == 5 else np.r_[2.0, np.ones(n - 1)]
+    effective, tables = weights.sum() / weights[0], 60
+    slope = bound * (0.5 * norm / np.sqrt(alpha) + 1.0)
+    stated = output_perturbation_sensitivity(slope, norm, effective, alpha)
+    stated = min(stated, bound / np.sqrt(alpha))
+
+    def made(raw):
+        X = raw[..., :2] / np.maximum(np.linalg.norm(raw[..., :2], axis=-1, keepdims=True), 1.0)
+        return norm * X, bound * np.clip(raw[..., 2], -1.0, 1.0)
+
+    def moved(raw):
+        """The last record replaces the first."""
+        X, y = made(raw)
+        both = []
+        for rows in ([*range(n)], [n, *range(1, n)]):
+            A, s = X[:, rows], weights / weights.sum()
+            gram = np.einsum("tni,n,tnj->tij", A, s, A) + alpha * np.eye(2)
+            both.append(
+                np.linalg.solve(gram, np.einsum("tni,n,tn->ti", A, s, y[:, rows])[..., None])
+            )
+        return np.linalg.norm(both[0] - both[1], axis=(-1, -2))
+
+    raw = rng.normal(size=(tables, n + 1, 3)) * 2.0
+    best, step = moved(raw), 1.0
+    for _ in range(400):
+        step = 0.99 * step + 0.002
+        tried = raw + step * rng.normal(size=raw.shape) * (rng.random((tables, n + 1, 1)) < 0.4)
+        found = moved(tried)
+        better = found > best
+        raw[better], best[better] = tried[better], found[better]
+    assert 0.3 * stated < best.max() < stated

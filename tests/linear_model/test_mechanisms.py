@@ -43,6 +43,7 @@ WAYS = [
     *[(PrivateLinearRegression, NUMBERS | {"mechanism": way, "alpha": "auto"}) for way in LINEAR],
     (PrivateLogisticRegression, LABELS | {"mechanism": "objective", "alpha": "auto"}),
     (PrivateLogisticRegression, LABELS | {"mechanism": "output", "alpha": 0.1}),
+    (PrivateLinearRegression, NUMBERS | {"mechanism": "output", "alpha": 0.5}),
 ]
 
 
@@ -123,13 +124,12 @@ def test_what_none_means(table):
         model = PrivateLinearRegression(goal).fit(X, y)
         assert "mechanism" not in model.release().provenance_
     many = LABELS | {"classes": [0, 1, 2]}
-    on_minimizer = [
-        PrivateLogisticRegression(GOALS[0], alpha=0.1, **many),
-        PrivateLogisticRegression(GOALS[0], alpha=0.1, noise_covariance=np.eye(3), **LABELS),
-    ]
-    for model in on_minimizer:
-        assert model.fit(X, labels)._guarantee.mechanism == "output perturbation"
-        assert len(model.fisher_information_loss_) == 300
+    with pytest.warns(FutureWarning, match="noise is now added to the objective"):
+        softmax = PrivateLogisticRegression(GOALS[0], alpha="auto", **many).fit(X, labels)
+    assert softmax._guarantee.mechanism == "objective perturbation"
+    shaped = PrivateLogisticRegression(GOALS[0], alpha=0.1, noise_covariance=np.eye(3), **LABELS)
+    assert shaped.fit(X, labels)._guarantee.mechanism == "output perturbation"
+    assert len(shaped.fisher_information_loss_) == 300
     reweighted = PrivateLogisticRegression(GOALS[0], reweighting="irfil", **LABELS)
     with pytest.raises(ValueError, match="No differential-privacy guarantee can be calibrated: th"):
         reweighted.fit(X, labels)

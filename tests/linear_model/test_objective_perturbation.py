@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, logsumexp, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.model_selection import train_test_split
@@ -95,9 +95,10 @@ def test_a_given_penalty_is_kept_and_costs_noise_below_the_rule():
 @pytest.mark.parametrize("n_parameters", [1, 20_000])
 @pytest.mark.parametrize("n_records, total", [(2, 2.0), (10**7, 1e6)])
 @pytest.mark.parametrize("goal", [*GOALS, GaussianDP(1e-3), GaussianDP(10.0)])
-def test_all_parts_together_keep_the_goal(goal, n_parameters, n_records, total):
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_all_parts_together_keep_the_goal(goal, n_parameters, n_records, total, n_classes):
     sizes = n_parameters, n_records, total, 0.5, 3.0
-    noise = ObjectiveNoise.calibrated(goal, None, *sizes)
+    noise = ObjectiveNoise.calibrated(goal, None, *sizes, n_classes=n_classes)
     if isinstance(goal, GaussianDP):
         assert noise.composed_mu <= goal.mu
         assert noise.composed_mu > goal.mu * (1.0 - 1e-5) - 4e-7
@@ -134,6 +135,89 @@ def test_profile_is_the_inverse_of_epsilon_and_above_that_of_gaussian_noise(
     none = _model(goal, mechanism=mechanism, random_state=0, **changed).fit(*_table())._guarantee
     with pytest.raises(NoGuaranteeError, match="no privacy profile: the noise came from a seed"):
         none.profile(1.0)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "softmax", "pseudo-Huber"])
+def test_an_intercept_is_a_penalized_column_of_half_the_norm(kind):
+    X, y = _table()
+    many, regression = kind == "softmax", kind == "pseudo-Huber"
+    goal = EpsilonDelta(1.0, 1e-6)
+    constant = np.full((len(y), 1), 1.5)
+    given = {"random_state": 0, "alpha": 0.2}
+    if regression:
+        y = np.clip(X[:, 0] + 0.1, -1.0, 1.0)
+        given["mechanism"], given["target_bound"] = ObjectivePerturbation(0.1), 1.0
+    else:
+        given["mechanism"], given["classes"] = "objective", [0, 1, 2] if many else [0, 1]
+        y[:20] = 2 * many
+    estimator = PrivateLinearRegression if regression else PrivateLogisticRegression
+    own = estimator(goal, data_norm=3.0, public=("n_samples",), **given)
+    norm = float(np.hypot(3.0 * (1.0 + 1e-12), 1.5 * (1.0 + 1e-12)))
+    appended = clone(own).set_params(fit_intercept=False, data_norm=norm)
+    for table in (X, sparse.csr_array(X)):
+        own.fit(table, y)
+        appended.fit(np.hstack([X, constant]), y)
+        coef = np.atleast_2d(appended.coef_)
+        assert_allclose(np.atleast_2d(own.coef_), coef[:, :-1], atol=1e-7)
+        assert_allclose(np.ravel(own.intercept_), 1.5 * coef[:, -1], atol=1e-7)
+    assert np.ndim(own.intercept_) == 1 - regression
+    assert own.gradient_noise_scale_ == pytest.approx(appended.gradient_noise_scale_, rel=1e-9)
+    stated = own.set_params(random_state=None).fit(X, y).release(require_guarantee=True)
+    assert_array_equal(stated.predict(X), own.predict(X))
+    assumed = stated.provenance_["differential_privacy"]["assumptions"]
+    assert any("1.5 (half of that norm)" in line for line in assumed)
+
+
+@pytest.mark.parametrize("goal", [GaussianDP(1.0), EpsilonDelta(1.0, 1e-6)])
+@pytest.mark.parametrize("n_classes", [3, 6])
+def test_many_classes_keep_the_goal_and_hide_which_are_there(goal, n_classes):
+    X, y = _table(80)
+    model = _model(goal, classes=np.arange(n_classes), fit_intercept=True).fit(X, y)
+    assert model.coef_.shape == (n_classes, 3)
+    assert model.loss_ == "softmax"
+    stated = model.release(require_guarantee=True).provenance_["differential_privacy"]
+    if isinstance(goal, GaussianDP):
+        assert 1.0 - 1e-5 < stated["composed_mu"] <= 1.0
+    else:
+        assert 1.0 - 1e-4 < stated["epsilon"] <= 1.0
+        strength = 10.0 * (1.0 - 1.0 / n_classes) * 1.25
+        assert model.alpha_ * len(y) == pytest.approx(strength, rel=1e-6)
+    assert any(f"the {n_classes} classes were declared" in x for x in stated["assumptions"])
+    empty = _model(goal, classes=np.arange(n_classes), fit_intercept=True).fit(X, y * 0 + 1)
+    assert empty._guarantee == model._guarantee
+    read = ReleasedLogisticRegression.from_json(model.release().to_json())
+    assert_array_equal(read.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("strength", [0.5, 5.0, 50.0])
+def test_the_minimizer_of_many_classes_is_that_of_scipy(strength):
+    rng, (X, y) = np.random.default_rng(3), _table()
+    y[rng.random(len(y)) < 0.3], s = 2, rng.uniform(0.5, 2.0, len(y))
+    given = EpsilonDelta(80.0, 1e-6), strength, 9, len(y), s.sum(), s.max(), 1.0
+    noise, b = ObjectiveNoise.calibrated(*given, n_classes=3), rng.normal(size=9)
+
+    def value(w):
+        a = X @ w.reshape(3, 3).T
+        p = softmax(a, axis=1)
+        gradient = ((s[:, None] * (p - np.eye(3)[y])).T @ X).ravel() + strength * w + b
+        loss = s @ (logsumexp(a, axis=1) - a[np.arange(len(y)), y])
+        return loss + 0.5 * strength * w @ w + b @ w, gradient
+
+    for table in (X, sparse.csr_array(X)):
+        found, n_iter = noise._minimum(table, y * 1.0, s, b)
+        assert_allclose(found, minimize(value, np.zeros(9), jac=True, tol=1e-12).x, atol=1e-4)
+        assert n_iter < 20
+        assert np.linalg.norm(value(found)[1]) <= noise.error
+
+
+def test_the_gradient_of_many_classes_at_the_coefficients_is_the_noise_that_is_stated():
+    X, y = _table(60, 12)
+    y[:15], drawn = 2, []
+    for _ in range(6):
+        model = _model(EpsilonDelta(2.0, 1e-4), classes=[0, 1, 2]).fit(X, y)
+        slopes = softmax(X @ model.coef_.T, axis=1) - np.eye(3)[y]
+        drawn.append(-(slopes.T @ X + model.alpha_ * 60 * model.coef_))
+    assert stats.kstest(np.ravel(drawn) / model.gradient_noise_scale_, "norm").pvalue > 1e-4
 
 
 @pytest.mark.parametrize("strength", [0.1, 5.0])
@@ -242,11 +326,15 @@ def test_a_seed_repeats_the_fit_and_voids_the_guarantee():
     assert not np.array_equal(_model().fit(X, y).coef_, _model().fit(X, y).coef_)
 
 
-def test_units_of_the_rows_do_not_matter():
+@pytest.mark.parametrize("classes", [[0, 1], [0, 1, 2]])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_units_of_the_rows_do_not_matter(fit_intercept, classes):
     X, y = _table()
-    one = _model(random_state=0).fit(X, y)
-    other = _model(random_state=0, data_norm=1024.0).fit(X * 1024.0, y)
+    given = {"random_state": 0, "fit_intercept": fit_intercept, "classes": classes}
+    one = _model(**given).fit(X, y)
+    other = _model(**given, data_norm=1024.0).fit(X * 1024.0, y)
     assert_allclose(other.coef_ * 1024.0, one.coef_, rtol=1e-6)
+    assert_allclose(other.intercept_, one.intercept_, rtol=1e-6)
     assert other.gradient_noise_scale_ == pytest.approx(1024.0 * one.gradient_noise_scale_)
 
 
@@ -297,10 +385,9 @@ REFUSED = [
     ({"noise_scale": GaussianDP(1e-9)}, "out of reach"),
     ({"noise_scale": 1.0}, "`noise_scale` must be an `EpsilonDelta` or `GaussianDP`"),
     ({"noise_scale": MaxLeakage(1.0)}, "`noise_scale` must be an"),
-    ({"fit_intercept": True}, "append a constant column"),
     ({"data_norm": None}, "`data_norm` must be promised"),
-    ({"classes": None}, "`classes` must be the two classes"),
-    ({"classes": [0, 1, 2]}, "`classes` must be the two classes"),
+    ({"classes": None}, "`classes` must be passed"),
+    ({"classes": [0]}, "at least two different labels"),
     ({"public": ()}, "`public` must hold 'n_samples'"),
     ({"alpha": 0.0}, "`alpha` must be positive"),
     ({"reweighting": "irfil"}, "`reweighting` must be None"),

@@ -8,25 +8,29 @@ from dataclasses import asdict, dataclass
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.base import clone
 
 import skleak
 from skleak.accounting import gaussian_epsilon
 from skleak.exceptions import NoGuaranteeError
-from skleak.linear_model import PrivateLogisticRegression
+from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.mechanisms import (
     EpsilonDelta,
     GaussianDP,
     MaxAdvantage,
     MaxLeakage,
     NoiseGoal,
+    ObjectivePerturbation,
     PublicNoiseGoal,
     split_goal,
 )
 from skleak.mechanisms.calibration import ladder_rung
 from skleak.neural import PrivateSGDClassifier
+from skleak.report.guarantee import release_sensitivity
 from skleak.utils._confidential import CalibratedNoise
 
 PROMISES = {
@@ -266,3 +270,142 @@ def test_goals_that_cannot_be_split_are_refused():
 def test_a_delta_shows_where_there_is_one():
     assert repr(GaussianDP(0.5)) == "GaussianDP(mu=0.5)"
     assert repr(GaussianDP(0.5, delta=1e-7)) == "GaussianDP(mu=0.5, delta=1e-07)"
+
+
+LEAST_SQUARES = {
+    "alpha": 0.1,
+    "data_norm": 2.0,
+    "target_bound": 3.0,
+    "public": ("n_samples", "sample_weight"),
+    "fit_intercept": False,
+    "mechanism": "output",
+}
+
+
+def _numbers(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X *= 2.0 / np.linalg.norm(X, axis=1, keepdims=True)
+    return X, np.clip(X[:, 0] + rng.normal(size=n), -3.0, 3.0)
+
+
+@pytest.mark.parametrize("goal", [GaussianDP(1.0), EpsilonDelta(1.0, 1e-6), 0.7])
+def test_least_squares_of_bounded_targets_has_a_guarantee(goal):
+    X, y = _numbers()
+    weights = np.where(np.arange(60) < 4, 2.0, 1.0)
+    for s, effective in [(None, 60.0), (weights, 32.0)]:
+        model = PrivateLinearRegression(goal, **LEAST_SQUARES).fit(X, y, sample_weight=s)
+        slope = 3.0 * (2.0 / (2.0 * np.sqrt(0.1)) + 1.0)
+        expected = min(2.0 * 2.0 * slope / (effective * 0.1), 3.0 / np.sqrt(0.1)) + 2e-10 / 0.1
+        stated = model._guarantee
+        assert stated.holds
+        assert stated.sensitivity == pytest.approx(expected, rel=1e-8)
+        assert stated.mu == pytest.approx(expected / model.noise_scale_, rel=1e-7)
+        if isinstance(goal, EpsilonDelta):
+            assert stated.noise.epsilon(1e-6) <= 1.0 + 1e-12
+        provenance = model.release(require_guarantee=True).provenance_
+        assert provenance["target_bound"] == 3.0
+
+
+def test_no_fit_of_least_squares_moves_further_than_stated():
+    """Solved as it is: opposed records, targets at their bounds, and a rest that is small."""
+    rng, moves = np.random.default_rng(0), []
+    for _ in range(40):
+        n = int(rng.choice([2, 5]))
+        X, y = _numbers(n + 1, int(rng.integers(1000)))
+        X[:n] *= rng.choice([0.05, 1.0], (n, 1))
+        X[0], X[n], y = np.eye(3)[0] * 2.0, -np.eye(3)[0] * 2.0, 3.0 * np.sign(y)
+        given = LEAST_SQUARES | {"alpha": float(rng.choice([0.1, 3.0]))}
+        one, other = (
+            PrivateLinearRegression(1e-12, **given, random_state=0).fit(X[rows], y[rows])
+            for rows in ([*range(n)], [n, *range(1, n)])
+        )
+        stated = release_sensitivity(one._state, one._terms)
+        moves.append(np.linalg.norm(one.coef_ - other.coef_) / stated)
+    assert 0.5 < max(moves) < 1.0
+
+
+def test_what_least_squares_needs_is_said():
+    X, y = _numbers()
+    without = LEAST_SQUARES | {"target_bound": None}
+    with pytest.raises(ValueError, match=r"limits it\)"):
+        PrivateLinearRegression(GaussianDP(1.0), **without).fit(X, y)
+    with pytest.raises(ValueError, match="constant column of X"):
+        PrivateLinearRegression(GaussianDP(1.0), **LEAST_SQUARES | {"fit_intercept": True}).fit(
+            X, y
+        )
+    low = PrivateLinearRegression(1.0, **LEAST_SQUARES | {"target_bound": 0.01})
+    with pytest.raises(ValueError, match="of 60 are larger, the first of them in row"):
+        low.fit(X, y)
+    array = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match="some are larger"):
+        low.fit(array.from_array(X, chunks=(20, 3)), array.from_array(y, chunks=20))
+
+
+BY_COLUMN = {"a": 2.0, "b": 0.5, "c": 1.0}
+
+
+def _models(data_norm):
+    """Yield all that takes bounds, and has a guarantee under them."""
+    output = LEAST_SQUARES | {"data_norm": data_norm}
+    yield PrivateLinearRegression(GaussianDP(1.0), **output)
+    classes = PROMISES | {"data_norm": data_norm, "mechanism": "objective", "alpha": "auto"}
+    yield PrivateLogisticRegression(EpsilonDelta(1.0, 1e-6), **classes)
+    robust = {"mechanism": ObjectivePerturbation(0.1), "fit_intercept": True, "alpha": "auto"}
+    yield PrivateLinearRegression(EpsilonDelta(1.0, 1e-6), **output | robust)
+
+
+@pytest.mark.parametrize("kind", ["list", "mapping", "sparse"])
+def test_bounds_on_columns_count_by_their_norm(rng, kind):
+    norm = float(np.hypot(np.hypot(2.0, 0.5), 1.0))
+    X = pd.DataFrame(rng.uniform(-1.0, 1.0, (50, 3)), columns=list(BY_COLUMN))[["b", "c", "a"]]
+    X *= [0.5, 1.0, 2.0]
+    X.iloc[0] = [0.5, -1.0, 2.0]  # at all bounds
+    bounds = [0.5, 1.0, 2.0] if kind == "list" else BY_COLUMN
+    table = X
+    if kind == "sparse":
+        table, bounds = sparse.csr_array(X.to_numpy()), np.array([0.5, 1.0, 2.0])
+    pairs = list(zip(_models(bounds), _models(norm), strict=True))
+    for model, plain in pairs if kind == "mapping" else pairs[:2]:
+        y = np.arange(50) % 2
+        fitted, other = clone(model).fit(table, y), plain.fit(X.to_numpy(), y)
+        assert fitted.noise_scale_ == pytest.approx(other.noise_scale_, rel=1e-12)
+        release = fitted.release(require_guarantee=True)
+        read = type(release).from_json(release.to_json()).provenance_
+        assert read["data_norm"] == (bounds if kind == "mapping" else list(bounds))
+        stated = read["differential_privacy"].get("assumptions", ["the norm of its bounds"])
+        assert any("the norm of its bounds" in line for line in stated)
+        longer = X.copy()
+        longer.iloc[7, 0] = 0.51  # no longer a row than the first
+        longer = sparse.csr_array(longer.to_numpy()) if kind == "sparse" else longer
+        with pytest.raises(ValueError, match=r"1 of 50 rows have a larger entry.*row 7"):
+            clone(model).fit(longer, y)
+
+
+@pytest.mark.parametrize(
+    "bounds, said",
+    [
+        ([1.0, 1.0], "must be 3 positive numbers"),
+        ([1.0, -1.0, 1.0], "must be 3 positive numbers"),
+        ([1.0, np.nan, 1.0], "must be 3 positive numbers"),
+        ([1.0, np.inf, 1.0], "must be 3 positive numbers"),
+        (np.ones((3, 1)), "must be 3 positive numbers"),
+        ({"a": 1.0, "b": 1.0}, "each column of X by its name"),
+        ("one", "'data_norm' parameter"),
+    ],
+)
+def test_bounds_that_are_none_are_refused(records, bounds, said):
+    table = pd.DataFrame(records[0], columns=list("abc"))
+    for model in _models(bounds):
+        with pytest.raises(ValueError, match=said):
+            model.fit(table, records[1])
+
+
+def test_bounds_on_columns_hold_outside_memory(records):
+    array = pytest.importorskip("dask.array")
+    X = array.from_array(records[0], chunks=(10, 3))
+    y = array.from_array(1.0 * records[1], chunks=10)
+    model = next(_models([1.0, 1.0, 1.0]))
+    assert model.fit(X, y)._guarantee.holds
+    with pytest.raises(ValueError, match="have a larger entry"):
+        model.set_params(data_norm=[1.0, 1.0, 1e-3]).fit(X, y)

@@ -58,7 +58,7 @@ from skleak.plotting.labels import BOUNDS
 from skleak.report.document import sentences
 from skleak.report.guarantee import Promises, output_perturbation_guarantee
 from skleak.solvers import Objective, SingularHessianError, minimize
-from skleak.utils._arguments import seeded
+from skleak.utils._arguments import norm_of_bounds, seeded
 from skleak.utils._geometry import pair_success
 from skleak.utils._records import (
     Persons,
@@ -461,7 +461,9 @@ class MembershipGame(Game, MembershipDesign, Trained):
         # The game's own seed is known to no attacker, its noise scale is a number, and whoever
         # plays it knows how many records there are and which classes.
         known = frozenset({"n_samples", "sample_weight"})
-        promises = Promises(model.data_norm, known, tol=model.tol)
+        bound = getattr(model, "target_bound", None)
+        longest = norm_of_bounds(model.data_norm)
+        promises = Promises(longest, known, tol=model.tol, target_bound=bound)
         guarantee = output_perturbation_guarantee(state, promises)
         return float(pair_success(guarantee.mu if guarantee.holds else np.nan, self.prior))
 
