@@ -110,9 +110,9 @@ class DifferentialPrivacy:
     exact : bool
         True if the guarantee holds for the released numbers to the last bit; False where the noise
         has a shape, whose arithmetic is taken as exact.
-    mechanism : {"output perturbation", "objective perturbation", "sufficient statistics"}
-        Where the noise is added. In the objective ``mu`` is that of its exact minimizer; there, and
-        of sufficient statistics, there is no ``sensitivity`` or ``rho``.
+    mechanism : {"output perturbation", "objective perturbation", "sufficient statistics", ...}
+        Where the noise is added; or "selection among trials". In the objective ``mu`` is that of
+        its exact minimizer. ``sensitivity`` and ``rho`` are those of output perturbation alone.
     assumptions : tuple of str
         What a guarantee of noise in the objective or on sufficient statistics rests on.
     noise : OutputNoise, ObjectiveNoise, MomentsNoise or None
@@ -257,6 +257,37 @@ def noise_guarantee(
         mechanism=title,
         assumptions=tuple(_said(noise.mechanism.name, promises=promises, noise=noise)),
         noise=noise,
+    )
+
+
+def selection_guarantee(cost: dict[str, float], *, seeded: bool) -> DifferentialPrivacy:
+    """State the privacy of the best of a random number of trials.
+
+    Parameters
+    ----------
+    cost : dict of str to float
+        ``epsilon``, ``delta``, ``composed_mu`` and more public numbers of the search.
+    seeded : bool
+        Its randomness came from a seed.
+
+    Returns
+    -------
+    DifferentialPrivacy
+        About rows as the search received them.
+    """
+    mechanism = "selection among trials"
+    reasons = _said("release", promises=Promises(seeded=seeded), noise=1.0)
+    if reasons:
+        return DifferentialPrivacy(False, tuple(reasons), delta=cost["delta"], mechanism=mechanism)
+    return DifferentialPrivacy(
+        True,
+        mu=cost["composed_mu"],
+        delta=cost["delta"],
+        epsilon=cost["epsilon"],
+        composed_mu=cost["composed_mu"],
+        exact=True,
+        mechanism=mechanism,
+        assumptions=tuple(_said("search", cost=cost)),
     )
 
 

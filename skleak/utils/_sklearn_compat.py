@@ -106,8 +106,13 @@ def one_hot_widths(encoder: Any) -> list[int]:
 
 
 def unwrapped(model: Any) -> Any:
-    """Return the model inside a search over parameters or a frozen estimator, where it is one."""
-    while isinstance(model, FrozenEstimator) or hasattr(model, "best_estimator_"):
+    """Return the model inside a search over parameters or a frozen estimator, where it is one.
+
+    A search that releases what it found is a model itself.
+    """
+    while isinstance(model, FrozenEstimator) or (
+        hasattr(model, "best_estimator_") and not hasattr(model, "release")
+    ):
         model = getattr(model, "best_estimator_", None) or model.estimator
     return model
 
