@@ -203,6 +203,37 @@ def selection_delta(mu: float, epsilon: npt.ArrayLike, eta: float, gamma: float)
     return np.minimum(np.minimum(delta, every + _LEFT_OUT) * _ROUND_UP, 1.0)
 
 
+def selection_epsilon(mu: float, delta: float, eta: float, gamma: float) -> float:
+    """Bound epsilon of the best of a random number of trials at a delta.
+
+    Parameters
+    ----------
+    mu, eta, gamma : float
+        As for :func:`selection_delta`.
+    delta : float in (0, 1)
+        Probability that the bound may fail.
+
+    Returns
+    -------
+    float
+        From above.
+
+    Examples
+    --------
+    >>> round(selection_epsilon(0.237, 1e-6, 0.0, 0.01), 2)
+    1.56
+    """
+    delta = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
+    low, high = 0.0, 1.0
+    while selection_delta(mu, high, eta, gamma) > delta:
+        low, high = high, 2.0 * high
+    while high - low > _TOLERANCE * high:
+        middle = 0.5 * (low + high)
+        passes = selection_delta(mu, middle, eta, gamma) > delta
+        low, high = (middle, high) if passes else (low, middle)
+    return high
+
+
 @functools.lru_cache(maxsize=64)
 def selection_mu(mu: float, eta: float, gamma: float) -> float:
     """Bound the mu of Gaussian differential privacy of the best of a random number of trials.
@@ -264,16 +295,17 @@ def trial_mu(
     >>> round(trial_mu(0.0, 0.01, epsilon=1.0, delta=1e-6), 3)
     0.155
     """
+    loss = failure = 0.0
     if mu is not None:
         check_scalar("mu", mu, low_open=True, finite=True)
     else:
-        check_scalar("epsilon", epsilon, finite=True)
-        check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
+        loss = check_scalar("epsilon", epsilon, finite=True)
+        failure = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
 
     def meets(trial: float) -> bool:
         if mu is not None:
             return selection_mu(trial, eta, gamma) <= mu
-        return bool(selection_delta(trial, epsilon or 0.0, eta, gamma) <= delta)
+        return bool(selection_delta(trial, loss, eta, gamma) <= failure)
 
     low, high = 0.0, 1.0
     while meets(high) and high < 1e6:

@@ -587,7 +587,10 @@ def stated_guarantee(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
     about = {"about": f"replacement of one row of {TABLE}"}
     if guarantee.mechanism != "output perturbation":
         return {**guarantee.stated, **about}
-    numbers = {name: getattr(guarantee, name) for name in ("epsilon", "delta", "rho", "exact")}
+    numbers = {
+        name: getattr(guarantee, name)
+        for name in ("epsilon", "delta", "rho", "composed_mu", "exact")
+    }
     return {**numbers, **about}
 
 

@@ -21,7 +21,7 @@ from skleak.influence.state import FitState, PartialState
 from skleak.mechanisms.grids import Grid
 from skleak.mechanisms.moments import MomentsNoise
 from skleak.mechanisms.objective import ObjectiveNoise
-from skleak.mechanisms.protocol import OutputNoise
+from skleak.mechanisms.protocol import OutputNoise, SelectionNoise
 from skleak.report.document import sentences
 from skleak.utils._blocks import is_large
 from skleak.utils._geometry import true_positives
@@ -80,6 +80,9 @@ class Promises:
     norm_rounding: ClassVar[float] = 1e-12
 
 
+Noise = OutputNoise | ObjectiveNoise | MomentsNoise | SelectionNoise
+
+
 @dataclass(frozen=True)
 class DifferentialPrivacy:
     """A differential-privacy guarantee under replacement of one row, or the lack of one.
@@ -115,7 +118,7 @@ class DifferentialPrivacy:
         its exact minimizer. ``sensitivity`` and ``rho`` are those of output perturbation alone.
     assumptions : tuple of str
         What a guarantee of noise in the objective or on sufficient statistics rests on.
-    noise : OutputNoise, ObjectiveNoise, MomentsNoise or None
+    noise : OutputNoise, ObjectiveNoise, MomentsNoise, SelectionNoise or None
         Public numbers of the noise; None without guarantee.
 
     Examples
@@ -135,7 +138,7 @@ class DifferentialPrivacy:
     exact: bool = False
     mechanism: str = "output perturbation"
     assumptions: tuple[str, ...] = ()
-    noise: OutputNoise | ObjectiveNoise | MomentsNoise | None = field(default=None, repr=False)
+    noise: Noise | None = field(default=None, repr=False)
 
     def profile(self, epsilon: npt.ArrayLike) -> Any:
         """Bound delta at any epsilon.
@@ -224,13 +227,16 @@ def output_perturbation_guarantee(
 
 
 def noise_guarantee(
-    noise: ObjectiveNoise | MomentsNoise, promises: Promises, *, delta: float = DELTA
+    noise: ObjectiveNoise | MomentsNoise | SelectionNoise,
+    promises: Promises,
+    *,
+    delta: float = DELTA,
 ) -> DifferentialPrivacy:
-    """State the privacy of noise in an objective, or on moments and all that is computed from them.
+    """State the privacy of noise in an objective, on moments and all that follows, or of a search.
 
     Parameters
     ----------
-    noise : ObjectiveNoise or MomentsNoise
+    noise : ObjectiveNoise, MomentsNoise or SelectionNoise
         Public numbers of the release.
     promises : Promises
         What is public, and where the noise came from.
@@ -257,37 +263,6 @@ def noise_guarantee(
         mechanism=title,
         assumptions=tuple(_said(noise.mechanism.name, promises=promises, noise=noise)),
         noise=noise,
-    )
-
-
-def selection_guarantee(cost: dict[str, float], *, seeded: bool) -> DifferentialPrivacy:
-    """State the privacy of the best of a random number of trials.
-
-    Parameters
-    ----------
-    cost : dict of str to float
-        ``epsilon``, ``delta``, ``composed_mu`` and more public numbers of the search.
-    seeded : bool
-        Its randomness came from a seed.
-
-    Returns
-    -------
-    DifferentialPrivacy
-        About rows as the search received them.
-    """
-    mechanism = "selection among trials"
-    reasons = _said("release", promises=Promises(seeded=seeded), noise=1.0)
-    if reasons:
-        return DifferentialPrivacy(False, tuple(reasons), delta=cost["delta"], mechanism=mechanism)
-    return DifferentialPrivacy(
-        True,
-        mu=cost["composed_mu"],
-        delta=cost["delta"],
-        epsilon=cost["epsilon"],
-        composed_mu=cost["composed_mu"],
-        exact=True,
-        mechanism=mechanism,
-        assumptions=tuple(_said("search", cost=cost)),
     )
 
 
