@@ -19,8 +19,7 @@ from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError
 from skleak.mechanisms import EpsilonDelta, GaussianDP, SufficientStatistics
 from skleak.mechanisms.moments import MomentsNoise
-from skleak.mechanisms.protocol import SelectionNoise
-from skleak.mechanisms.protocol import PublicTable
+from skleak.mechanisms.protocol import PublicTable, SelectionNoise
 from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
 from skleak.utils._arguments import check_level, check_scalar
 from skleak.utils._blocks import is_large_source
