@@ -280,6 +280,7 @@ def _replacement(noise: float, ridge: float, epsilon: FloatArray, two_sided: boo
     return np.where(epsilon < 0.0, -np.expm1(below) + np.exp(below) * result, result)
 
 
+@functools.lru_cache(maxsize=64)
 def objective_epsilon(
     noise: float,
     ridge: float,

@@ -203,6 +203,7 @@ def selection_delta(mu: float, epsilon: npt.ArrayLike, eta: float, gamma: float)
     return np.minimum(np.minimum(delta, every + _LEFT_OUT) * _ROUND_UP, 1.0)
 
 
+@functools.lru_cache(maxsize=64)
 def selection_epsilon(mu: float, delta: float, eta: float, gamma: float) -> float:
     """Bound epsilon of the best of a random number of trials at a delta.
 
