@@ -29,12 +29,12 @@ GOAL = EpsilonDelta(2.0, 1e-6)
 LINEAR = {"data_norm": 1.0, "fit_intercept": False, "public": ("n_samples",)}
 LOGISTIC = {**LINEAR, "classes": [0, 1]}
 MODELS = {
-    "objective": (PrivateLogisticRegression(mechanism="objective", **LOGISTIC), [0.1, 1.0]),
     "output": (PrivateLogisticRegression(mechanism="output", **LOGISTIC), [0.1, 1.0]),
     "classes": (
         PrivateLogisticRegression(mechanism="output", **{**LOGISTIC, "classes": [0, 1, 2]}),
         [0.1, 1.0],
     ),
+    "objective": (PrivateLogisticRegression(mechanism="objective", **LOGISTIC), [0.1, 1.0]),
     "robust": (
         PrivateLinearRegression(mechanism=ObjectivePerturbation(0.1), target_bound=2.0, **LINEAR),
         [1.0, 3.0],
