@@ -118,7 +118,7 @@ def draw_trials(eta: float, gamma: float, generator: np.random.Generator) -> int
     Examples
     --------
     >>> draw_trials(0.0, 0.01, np.random.default_rng(0))
-    19
+    12
     """
     left, number = float(generator.random()), 1
     chance = _first_chance(eta, gamma)
@@ -190,7 +190,7 @@ def selection_delta(mu: float, epsilon: npt.ArrayLike, eta: float, gamma: float)
     Examples
     --------
     >>> f"{selection_delta(0.237, 1.56, 0.0, 0.01):.1e}"
-    '1.0e-06'
+    '9.8e-07'
     """
     loss, log = np.asarray(epsilon, dtype=np.float64), float(np.log(gamma))
     rest = loss - _log_ratio(mu, eta, gamma)
@@ -257,7 +257,7 @@ def selection_mu(mu: float, eta: float, gamma: float) -> float:
     Examples
     --------
     >>> round(selection_mu(0.237, 0.0, 0.01), 2)
-    0.63
+    0.92
     """
     shift, mean = _log_ratio(mu, eta, gamma), mean_trials(eta, gamma)
     end = shift + mu * (_FAR + 0.5 * mu)

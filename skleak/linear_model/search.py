@@ -119,7 +119,7 @@ class PrivateSearchCV(BaseEstimator):
     ...     model, {"alpha": [0.03, 0.1, 0.3]}, EpsilonDelta(3.0, 1e-6), expected_trials=5
     ... )
     >>> round(search.cost_["trial_mu"], 2)
-    0.46
+    0.51
     >>> released = search.fit(normalize(X), y).release(require_guarantee=True)
     >>> released.provenance_["differential_privacy"]["epsilon"] <= 3.0
     True
@@ -146,7 +146,7 @@ class PrivateSearchCV(BaseEstimator):
 
     @property
     def cost_(self) -> dict[str, float]:
-        """What the search costs, from public numbers alone."""
+        """Tell what the search costs, from public numbers alone."""
         noise = self._noise
         return {
             "epsilon": noise.epsilon(self._delta),

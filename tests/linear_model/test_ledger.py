@@ -29,13 +29,14 @@ def test_losses_compose_over_fits(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:A search or cross-validation")
 def test_grid_search_spends_one_release_per_fit(tmp_path):
     path = tmp_path / "ledger.sqlite"
     LeakageLedger(path)
     search = GridSearchCV(
         PrivateLinearRegression(5.0, ledger=path), {"alpha": [0.01, 0.1, 1.0]}, cv=3, n_jobs=2
     )
-    search.fit(X, y)  # its workers say what it costs
+    search.fit(X, y)
     assert LeakageLedger.open(path).total("default").n_releases == 3 * 3 + 1
 
 
