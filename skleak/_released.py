@@ -360,32 +360,33 @@ class ReleasedModel(ExportMixin, BaseEstimator):
         Returns
         -------
         float or ndarray
-            That of ``composed_mu``, and the stated delta from the stated epsilon on. With
-            `skleak.accounting.tradeoff_curve` it becomes a trade-off curve.
+            That of ``composed_mu``, plus ``mu_delta`` where one is stated, and the stated delta
+            from the stated epsilon on. `skleak.accounting.tradeoff_curve` makes a curve of it.
 
         Raises
         ------
         NoGuaranteeError
             Where no guarantee is stated.
         """
-        stated = self._stated_guarantee()
-        loss = check_real("epsilon", epsilon)
+        stated, loss = self._stated_guarantee(), check_real("epsilon", epsilon)
         delta = np.where(loss >= stated["epsilon"], stated["delta"], 1.0)
-        return as_result(np.minimum(delta, gaussian_delta(stated.get("composed_mu", np.inf), loss)))
+        gaussian = gaussian_delta(stated.get("composed_mu", np.inf), loss)
+        return as_result(np.minimum(delta, gaussian + stated.get("mu_delta", 0.0)))
 
     @property
     def dp_event(self) -> Any:
         """Event of dp-accounting that is no more private than the release: Gaussian noise.
 
         Its noise multiplier is ``1 / composed_mu``, so that replacing a row moves the release by
-        one. Accountants state that under ``ADD_OR_REMOVE_ONE``. Under ``REPLACE_ONE`` the one of
+        one; there is none for a release that holds up to a ``mu_delta``. Accountants state that
+        under ``ADD_OR_REMOVE_ONE``. Under ``REPLACE_ONE`` the one of
         privacy loss distributions doubles the distance: that holds, too, but is far from tight.
         """
         stated = self._stated_guarantee()
-        if "composed_mu" not in stated:
+        if "composed_mu" not in stated or stated.get("mu_delta"):
             raise NoGuaranteeError(
-                "The release states no mu of Gaussian noise that is no more private. Release it "
-                "again, or take `profile`."
+                "The release states no mu of Gaussian noise that is no more private, or one up to "
+                "a delta, for which dp-accounting has no event. Take `profile`."
             )
         return gaussian_event(stated["composed_mu"])
 
@@ -464,8 +465,8 @@ def gaussian_event(mu: float) -> Any:
     >>> gaussian_event(0.5).noise_multiplier
     2.0
     """
-    purpose = "An event of privacy accounting"
-    return import_optional("dp_accounting", "accounting", purpose).GaussianDpEvent(1.0 / mu)
+    dp = import_optional("dp_accounting", "accounting", "An event of privacy accounting")
+    return dp.GaussianDpEvent(1.0 / mu)
 
 
 def warn_of_release(*, seeded: bool, noise_scale: float, step: float) -> None:

@@ -147,15 +147,10 @@ class PrivateSearchCV(BaseEstimator):
     @property
     def cost_(self) -> dict[str, float]:
         """Tell what the search costs, from public numbers alone."""
-        noise = self._noise
-        return {
-            "epsilon": noise.epsilon(self._delta),
-            "delta": self._delta,
-            "composed_mu": noise.composed_mu,
-            "trial_mu": noise.trial_mu,
-            "expected_trials": noise.expected_trials,
-            "eta": noise.eta,
-        }
+        noise, delta = self._noise, self._delta
+        names = ("composed_mu", "trial_mu", "expected_trials", "eta")
+        stated = {"epsilon": noise.epsilon(delta), "delta": delta}
+        return stated | {name: getattr(noise, name) for name in names}
 
     @property
     def _mechanism(self) -> Selection:

@@ -392,7 +392,14 @@ def test_releases_without_a_guarantee_have_no_profile(rng, monkeypatch):
     assert_array_equal(released.profile([0.5, 1.0, 3.0]), [1.0, 1e-6, 1e-6])
     with pytest.raises(NoGuaranteeError, match="states no mu"):
         _ = released.dp_event
-    released.provenance_["differential_privacy"]["composed_mu"] = 0.5
+    # One of noisy preprocessing is Gaussian private up to a delta, which every epsilon pays.
+    part = {"composed_mu": 0.25, "mu_delta": 1e-7}
+    released.provenance_["differential_privacy"] |= part
+    assert released.profile(3.0) == pytest.approx(1e-7, rel=1e-6)
+    assert released.profile(0.0) == pytest.approx(gaussian_delta(0.25, 0.0) + 1e-7, rel=1e-12)
+    with pytest.raises(NoGuaranteeError, match="up to a delta"):
+        _ = released.dp_event
+    del part["mu_delta"], released.provenance_["differential_privacy"]["mu_delta"]
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(ImportError, match=r"skleak\[accounting\]"):
         _ = released.dp_event
