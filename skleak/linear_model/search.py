@@ -162,7 +162,7 @@ class PrivateSearchCV(BaseEstimator):
 
     @property
     def _delta(self) -> float:
-        return float(getattr(self.goal, "delta", DELTA))
+        return float(self.goal.delta) if isinstance(self.goal, EpsilonDelta) else DELTA
 
     @fit_context(prefer_skip_nested_validation=False)
     @leaves_whole

@@ -269,7 +269,8 @@ class Selection(Mechanism):
             For a goal out of reach.
         """
         law = float(self.eta), trials_gamma(self.eta, self.expected_trials)
-        mu = trial_mu(*law, **{name: float(value) for name, value in vars(goal).items()})
+        names = ("mu",) if isinstance(goal, GaussianDP) else ("epsilon", "delta")
+        mu = trial_mu(*law, **{name: float(getattr(goal, name)) for name in names})
         if not mu > 0.0:
             raise ValueError(f"{goal} is out of reach of any search. Pass a larger goal.")
         return SelectionNoise(mu, float(self.expected_trials), *law)

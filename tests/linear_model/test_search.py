@@ -22,8 +22,8 @@ from skleak.linear_model import (
     PrivatePoissonRegressor,
     PrivateSearchCV,
 )
-from skleak.mechanisms import EpsilonDelta, GaussianDP, ObjectivePerturbation
-from skleak.preprocessing import RowNormClipper
+from skleak.mechanisms import EpsilonDelta, GaussianDP, ObjectivePerturbation, split_goal
+from skleak.preprocessing import PrivateScaler, RowNormClipper
 
 GOAL = EpsilonDelta(2.0, 1e-6)
 LINEAR = {"data_norm": 1.0, "fit_intercept": False, "public": ("n_samples",)}
@@ -168,6 +168,17 @@ def test_release_of_a_pipeline(table):
     released = skleak.release(pipeline, require_guarantee=True)
     assert released[-1].provenance_["differential_privacy"]["epsilon"] <= 2.0
     np.testing.assert_array_equal(released.predict(3.0 * X), pipeline.predict(3.0 * X))
+
+
+def test_preprocessing_in_the_same_budget(table):
+    X, y = table
+    first, second = split_goal(GOAL, [0.2, 0.8])
+    scaler = PrivateScaler(first, bounds=(-1.0, 1.0), public=("n_samples",))
+    pipeline = make_pipeline(scaler, RowNormClipper(1.0), _search(goal=second)).fit(X, y)
+    stated = skleak.release(pipeline, require_guarantee=True)[-1].provenance_
+    parts = scaler.composed_mu_, pipeline[-1].cost_["composed_mu"]
+    assert stated["differential_privacy"]["composed_mu"] >= np.hypot(*parts)
+    assert stated["differential_privacy"]["epsilon"] <= 2.0
 
 
 @pytest.mark.parametrize("name", ["objective", "robust"])
