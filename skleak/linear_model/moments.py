@@ -7,18 +7,19 @@ from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy import linalg
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import LinearRegressionMixin, warn_of_release
+from skleak._released import LinearRegressionMixin, gaussian_event, warn_of_release
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError
 from skleak.mechanisms import EpsilonDelta, GaussianDP, SufficientStatistics
 from skleak.mechanisms.moments import MomentsNoise
-from skleak.mechanisms.protocol import PublicTable
+from skleak.mechanisms.protocol import PublicTable, SelectionNoise
 from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
 from skleak.utils._arguments import check_level, check_scalar, column_bounds
 from skleak.utils._blocks import is_large_source
@@ -166,12 +167,35 @@ class ReleasedMoments:
             if found != expected or content["widths"].shape != (d,):
                 raise ValueError(f"of {d} columns there are moments of shapes {found}")
             names = None if names is None else np.asarray(names, dtype=object)
-            guarantee = content["differential_privacy"]
-            own = {"noise": noise if guarantee["holds"] else None}
-            stated = DifferentialPrivacy(**guarantee | own)
-            return cls(moments, noise, stated, names, content["widths"])
+            stated = content["differential_privacy"]
+            if stated["noise"] is not None:
+                kind_of = SelectionNoise if "trial_mu" in stated["noise"] else MomentsNoise
+                stated["noise"] = kind_of(**stated["noise"])
+            guarantee = DifferentialPrivacy(**stated)
+            return cls(moments, noise, guarantee, names, content["widths"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"This {kind} is damaged: {error}.") from error
+
+    def profile(self, epsilon: npt.ArrayLike) -> Any:
+        """Bound delta at any epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or array-like, at least 0
+            Bound on the log-likelihood ratio, in nats.
+
+        Returns
+        -------
+        float or ndarray
+            `DifferentialPrivacy.profile` of the guarantee.
+        """
+        return self.differential_privacy.profile(epsilon)
+
+    @property
+    def dp_event(self) -> Any:
+        """Event of dp-accounting that is no more private, as `ReleasedModel.dp_event` is."""
+        _ = self.profile(0.0)  # an error without a guarantee
+        return gaussian_event(self.differential_privacy.composed_mu)
 
     def regress(
         self, target: Any = None, *, on: Any = None, alpha: float | Literal["edge"] = "edge"
