@@ -271,9 +271,11 @@ class ReleasedModel(ExportMixin, BaseEstimator):
         Standard deviation of the noise on each parameter, its root mean square where they differ.
         May be known: a number that was passed; or, under a goal that reads the records, a rung of
         a public ladder, about which the leakage report says what it may reveal. Of noise in the
-        objective only what is added to its minimizer, from public numbers.
+        objective only what is added to its minimizer, from public numbers; of noise on sums what
+        is added to each entry of ``X^T y``.
     noise_step_ : float
-        All parameters are multiples of this power of two; 0 without noise. May be known: a
+        All parameters are multiples of this power of two; 0 without noise, and where they are
+        functions of noisy sums. May be known: a
         function of the noise scale, or of the released parameters where doubles cannot hold
         multiples of that.
     noise_sampler_ : str
@@ -281,7 +283,7 @@ class ReleasedModel(ExportMixin, BaseEstimator):
     coef_noise_scale_, intercept_noise_scale_ : ndarray or float, or None
         Standard error that the noise adds to each coefficient and to the intercept. May be known:
         functions of the noise scale and of a covariance that was passed. None where the noise has
-        a shape that depends on the records, which must not be published, or is in the objective.
+        a shape that depends on the records, which must not be published, or is not on these.
     n_features_in_ : int
         Number of columns. May be known: it is the size of ``coef_``, and part of the schema.
     feature_names_in_ : ndarray of str

@@ -278,9 +278,11 @@ OF_ONE_FIT = (
     "conditional_fisher_information_loss_",
     "gradient_noise_scale_",
     "loss_",
+    "moments_",
     "n_passes_",
     "_guarantee",
     "_losses_told",
+    "_trained",
     "sample_reweights_",
     "reweighting_history_",
     "n_reweighting_iter_",
@@ -580,7 +582,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
         return {
             n: value
             for n, value in kept.items()
-            if n not in ("_state", "_losses_told") and not is_large(value)
+            if n not in ("_state", "_losses_told", "_trained") and not is_large(value)
         }
 
 

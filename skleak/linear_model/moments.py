@@ -226,14 +226,12 @@ class ReleasedMoments:
         noise, n, moments = part.noise, part.noise.n_records, part.moments
         d = noise.n_features
         mean, center = moments.get("x", np.zeros(d)) / n, moments.get("y", 0.0) / n
-        edge = np.sqrt(2.0 * d / noise.a)
         gram = moments["xx"] - n * np.outer(mean, mean)
         cross = moments["xy"] - n * mean * center
         eigenvalues, vectors = linalg.eigh(gram)
-        if isinstance(alpha, str) and alpha == "edge":
-            penalty = 0.5 * edge
-        else:
-            penalty = n * check_scalar("alpha", alpha, finite=True) / noise.unit**2
+        edge = isinstance(alpha, str) and alpha == "edge"
+        given = noise.edge_alpha if edge else check_scalar("alpha", alpha, finite=True)
+        penalty = n * given / noise.unit**2
         kept = np.maximum(eigenvalues, 0.0)
         if not kept.min() + penalty > 0.0:
             raise ValueError(
@@ -243,16 +241,17 @@ class ReleasedMoments:
         inverse = (vectors / (kept + penalty)) @ vectors.T
         w = inverse @ cross
         fit = MomentsRegression()
-        fit.n_features_in_, fit.alpha_ = d, float(penalty * noise.unit**2 / n)
+        fit.n_features_in_, fit.alpha_ = d, float(given)
         if names is not None:
             fit.feature_names_in_ = names
         fit.coef_ = w * (bound / unit)
         fit.intercept_ = float((center - mean @ w) * bound)
         fit.no_errors_because_ = ""
-        if eigenvalues[0] < edge:
+        if eigenvalues[0] < noise.edge:
             fit.no_errors_because_ = (
                 f"the smallest eigenvalue of the noisy moments, {eigenvalues[0]:.3g}, is below the "
-                f"edge of the spectrum of the noise, {edge:.3g}: errors of first order mean nothing"
+                f"edge of the spectrum of the noise, {noise.edge:.3g}: errors of first order mean "
+                "nothing"
             )
         squares = moments["yy"] - n * center**2
         residual = max((squares - 2.0 * w @ cross + w @ gram @ w) / n, 0.0)

@@ -65,7 +65,7 @@ class PublicTable:
 
 
 class Mechanism(ABC):
-    """Where the noise of a model is added, as the ``mechanism`` of an estimator.
+    """Calibrate the noise of a model, as the ``mechanism`` of an estimator.
 
     Subclasses are frozen dataclasses whose constructors only store. What ``calibrate`` returns
     holds public numbers: of a guarantee ``mu``, ``composed_mu``, ``epsilon(delta)`` and
@@ -79,6 +79,8 @@ class Mechanism(ABC):
         By which a guarantee states it.
     adds_to_minimizer : bool
         True if the minimizer is found first, and what noise on it leaks is measured.
+    takes_weights : bool
+        True if records may have sample weights.
     unmeasured : str
         Why there are no measures of leakage, where there are none.
     """
@@ -86,6 +88,7 @@ class Mechanism(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     adds_to_minimizer: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = True
     unmeasured: ClassVar[str] = ""
 
     @abstractmethod
@@ -210,7 +213,7 @@ class OutputPerturbation(Mechanism):
         OutputNoise
         """
         scale = float(goal.resolve(public))
-        distance = public.unit_sensitivity / scale
+        distance = public.unit_sensitivity / scale if scale else float("inf")
         return OutputNoise(scale, distance, public.n_parameters, public.relative_step)
 
     def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:

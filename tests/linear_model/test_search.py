@@ -225,7 +225,7 @@ def _named(score, name):
         ),
         ({"estimator": PrivateLogisticRegression(ledger="x")}, "`ledger` of the estimator"),
         ({"estimator": PrivateLinearRegression(mechanism="output")}, "`largest_error` must be"),
-        ({"estimator": PrivateLogisticRegression()}, "No differential-privacy guarantee can be"),
+        ({"estimator": PrivateLogisticRegression()}, "`data_norm` must be promised"),
         ({"validation": 0.001}, "leaves no rows"),
         ({"expected_trials": 0.5}, "`expected_trials`"),
         ({"eta": -0.5}, "`eta`"),
