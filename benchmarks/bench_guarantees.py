@@ -68,7 +68,9 @@ CLASSIFICATION: dict[str, Ways] = {
     "objective": lambda table, goal: [
         logistic(goal, table.norm, mechanism="objective", alpha="auto")
     ],
-    "output": lambda table, goal: [logistic(goal, table.norm, alpha=alpha) for alpha in ALPHAS],
+    "output": lambda table, goal: [
+        logistic(goal, table.norm, mechanism="output", alpha=alpha) for alpha in ALPHAS
+    ],
 }
 
 

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
@@ -16,8 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skleak._released_export import ExportMixin
 from skleak._version import __version__
-from skleak.exceptions import PrivacyLeakWarning
+from skleak.accounting import gaussian_delta
+from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.mechanisms.grids import Grid
+from skleak.utils._arguments import as_result, check_real, import_optional
 from skleak.utils._blocks import Blocks, is_large_source
 from skleak.utils._records import values_withheld, withholding
 from skleak.utils._sklearn_compat import copy_attributes, validate_data
@@ -268,9 +271,11 @@ class ReleasedModel(ExportMixin, BaseEstimator):
         Standard deviation of the noise on each parameter, its root mean square where they differ.
         May be known: a number that was passed; or, under a goal that reads the records, a rung of
         a public ladder, about which the leakage report says what it may reveal. Of noise in the
-        objective only what is added to its minimizer, from public numbers.
+        objective only what is added to its minimizer, from public numbers; of noise on sums what
+        is added to each entry of ``X^T y``.
     noise_step_ : float
-        All parameters are multiples of this power of two; 0 without noise. May be known: a
+        All parameters are multiples of this power of two; 0 without noise, and where they are
+        functions of noisy sums. May be known: a
         function of the noise scale, or of the released parameters where doubles cannot hold
         multiples of that.
     noise_sampler_ : str
@@ -278,7 +283,7 @@ class ReleasedModel(ExportMixin, BaseEstimator):
     coef_noise_scale_, intercept_noise_scale_ : ndarray or float, or None
         Standard error that the noise adds to each coefficient and to the intercept. May be known:
         functions of the noise scale and of a covariance that was passed. None where the noise has
-        a shape that depends on the records, which must not be published, or is in the objective.
+        a shape that depends on the records, which must not be published, or is not on these.
     n_features_in_ : int
         Number of columns. May be known: it is the size of ``coef_``, and part of the schema.
     feature_names_in_ : ndarray of str
@@ -346,6 +351,53 @@ class ReleasedModel(ExportMixin, BaseEstimator):
         released.provenance_ = {**copy.deepcopy(provenance), "skleak": __version__}
         return released
 
+    def profile(self, epsilon: npt.ArrayLike) -> Any:
+        """Bound delta at any epsilon, from what the release states.
+
+        Parameters
+        ----------
+        epsilon : float or array-like, at least 0
+            Bound on the log-likelihood ratio, in nats.
+
+        Returns
+        -------
+        float or ndarray
+            That of ``composed_mu``, plus ``mu_delta`` where one is stated, and the stated delta
+            from the stated epsilon on. `skleak.accounting.tradeoff_curve` makes a curve of it.
+
+        Raises
+        ------
+        NoGuaranteeError
+            Where no guarantee is stated.
+        """
+        stated, loss = self._stated_guarantee(), check_real("epsilon", epsilon)
+        delta = np.where(loss >= stated["epsilon"], stated["delta"], 1.0)
+        gaussian = gaussian_delta(stated.get("composed_mu", np.inf), loss)
+        return as_result(np.minimum(delta, gaussian + stated.get("mu_delta", 0.0)))
+
+    @property
+    def dp_event(self) -> Any:
+        """Event of dp-accounting that is no more private than the release: Gaussian noise.
+
+        Its noise multiplier is ``1 / composed_mu``, so that replacing a row moves the release by
+        one; there is none for a release that holds up to a ``mu_delta``. Accountants state that
+        under ``ADD_OR_REMOVE_ONE``. Under ``REPLACE_ONE`` the one of
+        privacy loss distributions doubles the distance: that holds, too, but is far from tight.
+        """
+        stated = self._stated_guarantee()
+        if "composed_mu" not in stated or stated.get("mu_delta"):
+            raise NoGuaranteeError(
+                "The release states no mu of Gaussian noise that is no more private, or one up to "
+                "a delta, for which dp-accounting has no event. Take `profile`."
+            )
+        return gaussian_event(stated["composed_mu"])
+
+    def _stated_guarantee(self) -> dict[str, Any]:
+        stated: dict[str, Any] | None = self.provenance_.get("differential_privacy")
+        if not stated:
+            raise NoGuaranteeError("No differential-privacy guarantee is stated by this release.")
+        return stated
+
     def fit(self, X: Any, y: Any = None, **params: Any) -> "ReleasedModel":
         """Return the model unchanged: it is already trained.
 
@@ -393,6 +445,30 @@ class ReleasedLogisticRegression(ClassificationMixin, ReleasedModel):
     """A released `PrivateLogisticRegression`; see `ReleasedModel`."""
 
     _counterpart = LogisticRegression
+
+
+def gaussian_event(mu: float) -> Any:
+    """Return the event of dp-accounting for Gaussian noise of a mu.
+
+    Parameters
+    ----------
+    mu : float, positive
+        Distance of two releases over the noise.
+
+    Returns
+    -------
+    dp_accounting.GaussianDpEvent
+        Needs the extra ``accounting``.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> _ = pytest.importorskip("dp_accounting")
+    >>> gaussian_event(0.5).noise_multiplier
+    2.0
+    """
+    dp = import_optional("dp_accounting", "accounting", "An event of privacy accounting")
+    return dp.GaussianDpEvent(1.0 / mu)
 
 
 def warn_of_release(*, seeded: bool, noise_scale: float, step: float) -> None:

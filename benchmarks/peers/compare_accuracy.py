@@ -77,6 +77,7 @@ def skleak_scores(task, goals):
                     fit_intercept=False,
                     classes=[0, 1],
                     public=("n_samples",),
+                    mechanism="output",
                     random_state=seed,
                 )
                 fit = lambda model=model: model.fit(task["X"], task["y"])  # noqa: E731

@@ -565,7 +565,10 @@ def _composed(
     if why:
         return {"differential_privacy": None, "no_guarantee": why}
     # Parts of an `EpsilonDelta` tell its delta; and a goal bounds a mu whatever came before.
-    goals = [*(step.goal for step in private.values()), getattr(model, "noise_scale", None)]
+    goals = [
+        *(step.goal for step in private.values()),
+        getattr(model, "noise_scale", getattr(model, "goal", None)),
+    ]
     mus = [*(step.composed_mu_ for step in private.values()), guarantee.composed_mu]
     mu = math.hypot(*map(_whatever_came_before, mus, goals)) * (1.0 + 1e-12)
     mu_delta = math.fsum(step.mu_delta_ for step in private.values()) * (1.0 + 1e-12)

@@ -12,6 +12,7 @@ Theorems of Dong, Roth and Su (Gaussian Differential Privacy, JRSS B 2022) are n
 arXiv:1905.02383.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,8 @@ def log_gaussian_delta(mu: FloatArray, epsilon: FloatArray) -> FloatArray:
 
 # Inverses aim at delta * (1 - 1e-9): a returned value keeps its promise through round-off.
 _PRIVATE_SIDE = 1e-9
+# Cells of epsilon in the search for mu, pieces of each that is refined, rounds, relative gap.
+_CELLS, _PIECES, _ROUNDS, _GAP = 256, 16, 4, 1e-6
 # Newton's steps, at most, and how near to the goal, in logarithms, they end.
 _STEPS, _NEAR = 30, 1e-11
 
@@ -300,6 +303,48 @@ def mu_from_epsilon_delta(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
         )
         result[regular] = elementwise.find_root(excess, bracket.bracket, args=(e, goal)).x
     return as_result(result)
+
+
+def covering_mu(
+    profile: Callable[[FloatArray], Any], start: float, end: float, least: float
+) -> float:
+    """Bound the mu of Gaussian noise that is no more private than a profile.
+
+    Parameters
+    ----------
+    profile : callable
+        Delta, or a bound on it that does not rise, at an array of epsilon.
+    start, end : float
+        Range of epsilon; elsewhere `least` is known to cover it.
+    least : float
+        The smallest mu that is returned.
+
+    Returns
+    -------
+    float
+        From above: in a cell of epsilon, the delta of its left end at its right end is a bound, and
+        cells that may hold the largest mu are refined.
+
+    Examples
+    --------
+    >>> round(covering_mu(lambda epsilon: gaussian_delta(0.5, epsilon), 0.0, 3.0, 0.1), 5)
+    0.5
+    """
+    best, settled, result = least, least, least
+    edges = np.linspace(start, end, _CELLS + 1)
+    left, right = edges[:-1], edges[1:]
+    for _ in range(_ROUNDS):
+        delta = np.minimum(np.asarray(profile(left)) * (1.0 + 1e-8), 1.0)
+        point, bound = np.asarray(mu_from_epsilon_delta(np.stack([left, right]), delta))
+        best = max(best, float(point.max()))
+        result = max(best, settled, float(bound.max()))
+        wide = bound > best * (1.0 + _GAP)
+        settled = max(settled, float(bound[~wide].max(initial=0.0)))
+        if not wide.any() or not np.isfinite(result):
+            break
+        edges = np.linspace(left[wide], right[wide], _PIECES + 1)
+        left, right = edges[:-1].ravel(), edges[1:].ravel()
+    return result
 
 
 def gaussian_noise_scale(

@@ -44,10 +44,10 @@ from scipy.optimize import brentq
 from scipy.special import erf, erfc, log_ndtr, ndtr
 
 from skleak.accounting.gaussian import (
+    covering_mu,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_noise_scale,
-    mu_from_epsilon_delta,
 )
 from skleak.utils._arguments import as_result, check_real, check_scalar
 from skleak.utils._typing import FloatArray
@@ -60,8 +60,7 @@ _ROUND_UP = 1.0 + 1e-9
 _LARGEST = 700.0  # exponentials of larger losses overflow
 # Shares of the least loss below zero that is tabulated, with zero as the last.
 _BELOW = np.linspace(1.0, 0.0, 601) ** 2
-# Cells of epsilon in the search for mu, pieces of each that is refined, rounds, relative gap.
-_CELLS, _PIECES, _ROUNDS, _GAP = 256, 16, 4, 1e-6
+_CHORDS = 256  # points between zero and the first loss
 _ZOOM, _TOLERANCE, _DOUBLINGS = 65, 1e-6, 40
 # Normal values between which the loss of a Gaussian release beside it is at most that of the right.
 _BESIDE = np.linspace(-9.0, 9.0, 181)
@@ -174,7 +173,7 @@ def _removal(noise: float, ridge: float, two_sided: bool) -> tuple[FloatArray, F
     below = -(0.5 / noise**2 + 6.0 / noise) * _BELOW if two_sided else np.zeros(1)
     dual = -np.expm1(below) + np.exp(below) * _addition(noise, -below, two_sided)
     # Between zero and the first loss, which may be far, the chord is all there is.
-    between = np.linspace(0.0, losses[first].min(initial=_LARGEST), _CELLS)[1:-1]
+    between = np.linspace(0.0, losses[first].min(initial=_LARGEST), _CHORDS)[1:-1]
     grid = np.concatenate([below, between, losses[first]])
     bound = np.concatenate([dual * _ROUND_UP, np.ones(len(between)), profile[first]])
     gamma, kept = np.unique(np.exp(grid), return_index=True)
@@ -380,6 +379,7 @@ def _of_persons(
     return np.where(proved, np.minimum(result, sides * gaussian_delta(mu, epsilon)), result)
 
 
+@functools.lru_cache(maxsize=64)
 def objective_epsilon(
     noise: float,
     ridge: float,
@@ -455,12 +455,10 @@ def objective_mu(
 
     Notes
     -----
-    The largest mu whose delta is that of the release at some epsilon. In a cell of epsilon, the
-    delta of its left end at its right end is a bound; cells that may hold the largest are refined.
-    Far out, where delta underflows, it is below that of ``2/noise``-GDP shifted by the largest
-    log-determinant, times the exponential of that and twice that with ``two_sided``, or times
-    ``K^2 - 1`` of K classes: a normal loss whose tail exceeds such a tail once exceeds it ever
-    after.
+    The largest mu whose delta is that of the release at some epsilon: `covering_mu`. Far out, where
+    delta underflows, it is below that of ``2/noise``-GDP shifted by the largest log-determinant,
+    times the exponential of that and twice that with ``two_sided``, or times ``K^2 - 1`` of K
+    classes: a normal loss whose tail exceeds such a tail once exceeds it ever after.
 
     Examples
     --------
@@ -488,22 +486,8 @@ def objective_mu(
             return float("inf")
         y = 0.5 * (x + float(np.sqrt(x * x - 4.0 * factor)))
         best = max(best, float(np.sqrt(y * y + 2.0 * end) - y))
-    edges = np.linspace(start, min(end, top), _CELLS + 1)
-    left, right = edges[:-1], edges[1:]
-    result = settled = best
-    for _ in range(_ROUNDS):
-        delta = np.asarray(objective_delta(noise, ridge, left, **kind))
-        delta = np.minimum(delta * (1.0 + 1e-8), 1.0)
-        point, bound = np.asarray(mu_from_epsilon_delta(np.stack([left, right]), delta))
-        best = max(best, float(point.max()))
-        result = max(best, settled, float(bound.max()))
-        wide = bound > best * (1.0 + _GAP)
-        settled = max(settled, float(bound[~wide].max(initial=0.0)))
-        if not wide.any() or not np.isfinite(result):
-            break
-        edges = np.linspace(left[wide], right[wide], _PIECES + 1)
-        left, right = edges[:-1].ravel(), edges[1:].ravel()
-    return result
+    profile = functools.partial(objective_delta, noise, ridge, **kind)
+    return covering_mu(profile, start, min(end, top), best)
 
 
 @functools.lru_cache(maxsize=64)

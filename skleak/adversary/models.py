@@ -403,9 +403,11 @@ def _parameters(model: Any, n_parameters: int) -> FloatArray:
             f"A released {type(model).__name__} has no `coef_`: this attack reads the parameters "
             "of a linear model. Pass a fitted linear model or an array of its parameters."
         )
-    if "gradient_noise_scale" in getattr(model, "provenance_", {}):
+    mechanism = getattr(model, "provenance_", {}).get("mechanism", "output")
+    if mechanism != "output":
+        where = "in the objective" if mechanism == "objective" else "on sums"
         raise AttackNotApplicableError(
-            "The released model has its noise in the objective (`mechanism='objective'`), and this "
+            f"The released model has its noise {where} (`mechanism={mechanism!r}`), and this "
             "attack knows noise on the coefficients alone. Its guarantee bounds every attack; to "
             "attack coefficients, release a model of `mechanism='output'`."
         )

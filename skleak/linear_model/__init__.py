@@ -7,6 +7,7 @@ from skleak.linear_model._linear import (
 )
 from skleak.linear_model.fair import FairLeakage
 from skleak.linear_model.moments import PrivateMoments
+from skleak.linear_model.search import PrivateSearchCV
 from skleak.mechanisms.grids import IRFIL, EvenTotal
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivateMoments",
     "PrivatePoissonRegressor",
+    "PrivateSearchCV",
 ]

@@ -116,6 +116,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         PrivacyLeakWarning
             Where ``random_state`` is a seed of 65536 or more, as ensembles write into members: it
             gives the noise away.
+        FutureWarning
+            Where ``mechanism`` is None and `PrivateLogisticRegression` adds noise to the objective.
         PartialBlockWarning
             Where a goal names some columns of a one-hot block.
         ConvergenceWarning

@@ -1,5 +1,6 @@
 """Private linear, logistic, and Poisson regression."""
 
+import warnings
 from dataclasses import dataclass, field
 from functools import singledispatch
 from numbers import Real
@@ -7,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
 from skleak._released import (
@@ -19,16 +21,24 @@ from skleak._released import (
     ReleasedPoissonRegressor,
 )
 from skleak.linear_model._base import PrivateLinearModel
+from skleak.linear_model.moments import ReleasedMoments
 from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
-from skleak.mechanisms import EpsilonDelta, GaussianDP, ObjectivePerturbation
+from skleak.mechanisms import (
+    EpsilonDelta,
+    GaussianDP,
+    ObjectivePerturbation,
+    SufficientStatistics,
+)
+from skleak.mechanisms.grids import sampler_name
+from skleak.mechanisms.moments import MomentsNoise
 from skleak.mechanisms.objective import ObjectiveNoise
 from skleak.mechanisms.protocol import Mechanism, OutputPerturbation, PublicTable
 from skleak.report.guarantee import noise_guarantee
 from skleak.solvers import Objective
-from skleak.utils._blocks import is_large_source
+from skleak.utils._blocks import dense, is_large_source
 from skleak.utils._labels import encoded, find_classes
-from skleak.utils._records import row_label
-from skleak.utils._sklearn_compat import Interval, StrOptions, Task
+from skleak.utils._records import fingerprint, row_label
+from skleak.utils._sklearn_compat import Interval, StrOptions, Task, outer_stacklevel
 from skleak.utils._typing import Array, FloatArray
 
 
@@ -51,7 +61,25 @@ class MechanismModel(PrivateLinearModel):
 
     def _asks_for_guarantee(self, X: Any, persons: Any) -> bool:
         """Return True where noise is to reach a guarantee, and nothing needs it on a minimizer."""
-        return False
+        needed = self.reweighting is not None or persons is not None or is_large_source(X)
+        return self._has_guarantee_goal and self._is_isotropic and not needed
+
+    @property
+    def _has_guarantee_goal(self) -> bool:
+        # A subclass may resolve itself in another way, which is not asked here.
+        return type(self.noise_scale) in (EpsilonDelta, GaussianDP)
+
+    @property
+    def _is_isotropic(self) -> bool:
+        return isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
+
+    @property
+    def _kept(self) -> str | None:
+        """Name of the mechanism that follows from the goal, for copies with other noise."""
+        if self.mechanism is None and self._has_guarantee_goal:
+            mechanism: Mechanism = vars(self).get("_mechanism", self._chosen_mechanism())
+            return mechanism.name
+        return None
 
     @property
     def _penalty(self) -> float:
@@ -64,16 +92,19 @@ class MechanismModel(PrivateLinearModel):
         given = self.get_params(deep=False)
         wrong = mechanism.obstacles(given)
         if not mechanism.adds_to_minimizer:
+            goal: Any = self.noise_scale
+            if self._has_guarantee_goal:
+                goal.check()
             wrong = self._unmet(X, persons) | wrong
         reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
         if reasons:
             asked = self.mechanism
-            named = f'"{asked}"' if isinstance(asked, str) else repr(asked)
+            named = f'`mechanism="{asked}"`' if isinstance(asked, str) else f"`mechanism={asked}`"
             if asked is None:
-                named += f'`, which is "{mechanism.name}" under `{self.noise_scale!r}'
+                named += f' (that is, "{mechanism.name}" under `{self.noise_scale}`)'
             remedy = "" if mechanism.adds_to_minimizer else ', or pass `mechanism="output"`'
             raise ValueError(
-                f"`mechanism={named}` does not go with these parameters: {'; '.join(reasons)}. "
+                f"{named} does not go with these parameters: {'; '.join(reasons)}. "
                 f"Change them{remedy}."
             )
 
@@ -83,23 +114,22 @@ class MechanismModel(PrivateLinearModel):
         return {
             "`noise_scale` must be an `EpsilonDelta` or `GaussianDP` of skleak.mechanisms: a number"
             " is a scale of noise on the coefficients alone, which attacks, auditors and other "
-            "goals know how to set; got "
-            # A subclass may resolve itself in another way, which is not asked here.
-            f"{self.noise_scale!r}": type(self.noise_scale) not in (EpsilonDelta, GaussianDP),
+            f"goals know how to set; got {self.noise_scale!r}": not self._has_guarantee_goal,
             "`data_norm` must be promised, a public bound on the norm of a row": (
                 self.data_norm is None
             ),
             "`public` must hold 'n_samples'": "n_samples" not in public,
             "`public` must hold 'sample_weight' where there are weights": (
-                self._weighted and "sample_weight" not in public
+                self._weighted and self._mechanism.takes_weights and "sample_weight" not in public
+            ),
+            "`sample_weight` must be None: sums count each record once": (
+                self._weighted and not self._mechanism.takes_weights
             ),
             "`alpha` must be positive, or 'auto'": self.alpha == 0.0,
             "`reweighting` must be None: weights of it are functions of the records": (
                 self.reweighting is not None
             ),
-            "`noise_covariance` must be 'isotropic'": not (
-                isinstance(self.noise_covariance, str) and self.noise_covariance == "isotropic"
-            ),
+            "`noise_covariance` must be 'isotropic'": not self._is_isotropic,
             "`persons` must be None: the guarantee is about one row": persons is not None,
             "X must lie in memory": is_large_source(X),
         }
@@ -140,6 +170,22 @@ class MechanismModel(PrivateLinearModel):
             )
         with task.part("solve"):
             draw_by_mechanism(noise, self, objective)
+        # By which a release tells that a pipeline was changed; no copy has it.
+        self._trained = fingerprint(objective.X), fingerprint(objective.y[:, None])
+
+    def _trained_on(self, X: Any, y: Any = None) -> bool:
+        if self._mechanism.adds_to_minimizer:
+            return super()._trained_on(X, y)
+        if "_trained" not in vars(self):
+            raise NotFittedError(
+                f"This {type(self).__name__} was unpickled or copied, and cannot tell any more "
+                "what it was trained on. Ask the estimator that was fitted, or fit again."
+            )
+        parts = [self._read(X)]
+        parts += [] if y is None else [self._encode_targets(y, X, fitted=True)[:, None]]
+        return all(
+            fingerprint(part) == own for part, own in zip(parts, self._trained, strict=False)
+        )
 
     def _provenance(self) -> dict[str, Any]:
         made = super()._provenance()
@@ -167,6 +213,13 @@ def _(noise: ObjectiveNoise, model: Any, table: PublicTable) -> None:
         model.loss_ = f"pseudo-Huber of width {noise.width:.6g}"
 
 
+@describe_noise.register
+def _(noise: MomentsNoise, model: Any, table: PublicTable) -> None:
+    model.alpha_ = noise.edge_alpha if table.alpha is None else table.alpha
+    model.noise_scale_ = noise.b**-0.5 * noise.unit * noise.target_bound
+    model.loss_ = model._loss.name
+
+
 @singledispatch
 def draw_by_mechanism(noise: Any, model: Any, objective: Objective) -> None:
     """Draw noise, and set the parameters of a model."""
@@ -186,6 +239,19 @@ def _(noise: ObjectiveNoise, model: Any, objective: Objective) -> None:
     model.coef_, model.intercept_ = model._shaped(parameters, size)
 
 
+@draw_by_mechanism.register
+def _(noise: MomentsNoise, model: Any, objective: Objective) -> None:
+    moments = noise.release(dense(objective.X), objective.y, model.random_state)
+    names = getattr(model, "feature_names_in_", None)
+    model.moments_ = ReleasedMoments(
+        moments, noise, model._guarantee, names, np.ones(noise.n_features)
+    )
+    fit = model.moments_.regress(alpha=model.alpha_)
+    model.coef_, model.intercept_ = fit.coef_, fit.intercept_
+    # Coefficients are functions of sums on grids, and on none themselves.
+    model.noise_step_, model.noise_sampler_ = 0.0, sampler_name(model.random_state)
+
+
 @dataclass(eq=False, repr=False)
 class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
     """Linear regression with output perturbation that measures its leakage.
@@ -197,12 +263,12 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
     with sample weights s_i of sum N and factors omega_i of a reweighting; measure by Fisher
     information what every record leaks ([FIL21]); and add Gaussian noise to all parameters. The
     squared loss has no bounded derivative; a guarantee of differential privacy needs
-    ``target_bound``, ``data_norm``, ``public``, ``alpha > 0`` and ``fit_intercept=False``. With
-    ``mechanism=ObjectivePerturbation(huber=0.1)`` the pseudo-Huber loss is minimized in its place,
-    with noise in the objective: that needs less noise, and has no measures of leakage. It estimates
-    no conditional mean: of a skewed target its predictions are biased, towards the median.
-    Only ``release()`` may be published. See the user guide, docs/theory/leakage.md and
-    differential_privacy.md.
+    ``target_bound``, ``data_norm``, ``public``, ``alpha > 0`` and ``fit_intercept=False``. Sums of
+    the table with noise have one at less noise (``mechanism="moments"``), and so has the
+    pseudo-Huber loss with noise in the objective (``mechanism=ObjectivePerturbation(huber=0.1)``),
+    neither with measures of leakage. That loss estimates no conditional mean: of a skewed target
+    its predictions are biased, towards the median. Only ``release()`` may be published. See the
+    user guide, docs/theory/leakage.md and differential_privacy.md.
 
     Parameters
     ----------
@@ -218,27 +284,31 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
         covariance is counted. Only "isotropic" goes with a reweighting.
     alpha : float or "auto", default=1e-2
         Penalty relative to the *mean* loss: scikit-learn's ``Ridge(alpha=N * alpha)``. With noise
-        in the objective "auto" takes it from public numbers: ``N alpha`` of ``4 R^2 / epsilon``, at
-        which an `EpsilonDelta` costs the noise of half its delta; or ``8 R^2 / mu^2``; times the
-        largest weight.
+        on sums "auto" is half the edge of its spectrum; a number far below fits the noise. With
+        noise in the objective "auto" takes it from public numbers: ``N alpha`` of
+        ``4 R^2 / epsilon``, at which an `EpsilonDelta` costs the noise of half its delta; or
+        ``8 R^2 / mu^2``; times the largest weight.
     fit_intercept : bool, default=True
         Fit an intercept, which is not penalized. With noise in the objective it is half of
         ``data_norm`` times the coefficient of a constant column of that value, penalized as all
         are, so that the unit of X does not matter; R^2 is then 5/4 of the square of ``data_norm``.
-    mechanism : "output", ObjectivePerturbation or None, default=None
-        Where the noise is added: to the minimizer, also by default; or, by an
-        `ObjectivePerturbation` of skleak.mechanisms, to the objective, with the pseudo-Huber loss
-        and all that a guarantee needs: an `EpsilonDelta` or `GaussianDP` as ``noise_scale``,
-        ``data_norm``, ``target_bound``, ``public`` and ``alpha > 0``. An
+    mechanism : str, ObjectivePerturbation, SufficientStatistics or None, default=None
+        Where the noise is added: "output", to the minimizer; "moments", or a `SufficientStatistics`
+        of skleak.mechanisms, to the sums that the fit is made of; or, by an
+        `ObjectivePerturbation`, to the objective, with the pseudo-Huber loss. None is "moments"
+        under an `EpsilonDelta` or `GaussianDP`, where nothing needs noise on the minimizer (a
+        reweighting, covariance, persons, or records outside memory), and "output" else. The others
+        need such a goal, ``data_norm``, ``target_bound``, ``public`` and ``alpha > 0``; sums no
+        sample weights, and at most 2,000 columns; of the objective an
         `EpsilonDelta` is the better choice: mu takes about half as much noise again. What
         records leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not
         count.
     target_bound : float or None, default=None
         Public upper bound B on the absolute target; a larger target is an error. A guarantee for
         noise on the minimizer counts ``2 R B (R / (2 sqrt(alpha)) + 1) / (N alpha)``, R the
-        ``data_norm``. With noise in the objective it is the unit of ``huber``: noise does not grow
-        with it else, the slope of the loss is bounded for any target, and the bound serves the
-        precision of the solver. Center targets by a public number.
+        ``data_norm``. Noise on sums grows with it, too. With noise in the objective it is the unit
+        of ``huber``: noise does not grow with it else, the slope of the loss is bounded for any
+        target, and the bound serves the precision of the solver. Center targets by a public number.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
@@ -289,6 +359,10 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
         With noise in the objective: its standard deviation, in units of the gradient of the summed
         loss; the penalty; what was minimized. ``noise_scale_`` is then that of the noise on the
         minimizer alone, and ``coef_noise_scale_`` None.
+    moments_ : ReleasedMoments
+        With noise on sums: these, as they may be published. ``moments_.regress().summary()`` has
+        standard errors, and fits at other penalties cost nothing. ``noise_scale_`` is then that on
+        each entry of ``X^T y``; ``alpha_`` and ``loss_`` are there too.
 
     Examples
     --------
@@ -301,21 +375,25 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
 
     _loss: ClassVar[PointwiseLoss] = SquaredLoss()
     _mechanisms: ClassVar[dict[str, Mechanism]] = {
-        one.name: one for one in (OutputPerturbation(), ObjectivePerturbation())
+        one.name: one
+        for one in (OutputPerturbation(), ObjectivePerturbation(), SufficientStatistics())
     }
-    _guaranteed: ClassVar[str] = "output"
+    _guaranteed: ClassVar[str] = "moments"
     _released: ClassVar[type[ReleasedModel]] = ReleasedLinearRegression
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PrivateLinearModel._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "mechanism": [StrOptions({"output", "objective"}), ObjectivePerturbation, None],
+        "mechanism": [StrOptions({"output", "objective", "moments"}), Mechanism, None],
         "target_bound": [Interval(Real, 0, None, closed="neither"), None],
     }
 
-    mechanism: Literal["output", "objective"] | ObjectivePerturbation | None = field(
-        default=None, kw_only=True
-    )
+    mechanism: (
+        Literal["output", "objective", "moments"]
+        | ObjectivePerturbation
+        | SufficientStatistics
+        | None
+    ) = field(default=None, kw_only=True)
     target_bound: float | None = field(default=None, kw_only=True)
 
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
@@ -366,12 +444,14 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         Class labels as public knowledge; None reads them off the labels. A class without records
         needs ``alpha > 0`` and ``fit_intercept=False``.
     mechanism : {"output", "objective"}, ObjectivePerturbation or None, default=None
-        Where the noise is added: to the minimizer, also by default; or to the objective, with all
-        that a guarantee needs but ``fit_intercept=False``, and an `EpsilonDelta` or `GaussianDP` as
-        ``noise_scale`` (a number would be another unit). Of more than two classes an `EpsilonDelta`
-        is the better choice: mu takes 1.8 times as much noise of 3, 3 times of 10. What records
-        leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not count: it
-        is solved to a public gradient norm, which noise on the parameters covers.
+        Where the noise is added: to the minimizer; or to the objective, with all that a guarantee
+        needs but ``fit_intercept=False``, and an `EpsilonDelta` or `GaussianDP` as ``noise_scale``
+        (a number would be another unit). None is "objective" under such a goal, where nothing needs
+        noise on the minimizer (a reweighting, covariance, persons, or records outside memory), and
+        "output" else. Of more than two classes an `EpsilonDelta` is the better choice: mu takes 1.8
+        times as much noise of 3, 3 times of 10. What records leak is not measured then, the fit
+        keeps none, and ``max_iter`` and ``tol`` do not count: it is solved to a public gradient
+        norm, which noise on the parameters covers.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
     reweighting : {"irfil", "total"}, IRFIL, EvenTotal or None, default=None
@@ -445,7 +525,7 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         **PrivateLinearModel._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "classes": ["array-like", None],
-        "mechanism": [StrOptions({"output", "objective"}), ObjectivePerturbation, None],
+        "mechanism": [StrOptions({"output", "objective"}), Mechanism, None],
     }
 
     classes: npt.ArrayLike | None = field(default=None, kw_only=True)
@@ -457,6 +537,18 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         if not fitted:
             self.classes_ = find_classes(y, self.classes, records, type(self).__name__)
         return encoded(y, self.classes_, records)
+
+    def _check_mechanism(self, X: Any, persons: Any) -> None:
+        super()._check_mechanism(X, persons)
+        if self.mechanism is None and not self._mechanism.adds_to_minimizer:
+            warnings.warn(
+                f"Under {self.noise_scale!r} noise is now added to the objective, mostly with "
+                "better predictions, and what records leak is not measured; before it was added "
+                'to the minimizer. Pass `mechanism="objective"`, or `mechanism="output"` for the '
+                "model as it was.",
+                FutureWarning,
+                stacklevel=outer_stacklevel(),
+            )
 
     @property
     def _declares_classes(self) -> bool:
@@ -511,11 +603,7 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what takes two classes only."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = (
-            self.reweighting is None
-            and isinstance(self.noise_covariance, str)
-            and self.noise_covariance == "isotropic"
-        )
+        tags.classifier_tags.multi_class = self.reweighting is None and self._is_isotropic
         return tags
 
 

@@ -278,9 +278,11 @@ OF_ONE_FIT = (
     "conditional_fisher_information_loss_",
     "gradient_noise_scale_",
     "loss_",
+    "moments_",
     "n_passes_",
     "_guarantee",
     "_losses_told",
+    "_trained",
     "sample_reweights_",
     "reweighting_history_",
     "n_reweighting_iter_",
@@ -514,7 +516,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
         step = self.noise_step_ if self._mechanism.adds_to_minimizer else 0.0
         warn_of_release(seeded=self._terms.seeded, noise_scale=self.noise_scale_, step=step)
         self._warn_if_unprotected()
-        made_as = {**self._made_as, "differential_privacy": _stated(self._guarantee)}
+        made_as = {**self._made_as, "differential_privacy": stated_guarantee(self._guarantee)}
         return self._released.of(self, made_as)
 
     def _warn_if_unprotected(self) -> None:
@@ -580,7 +582,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
         return {
             n: value
             for n, value in kept.items()
-            if n not in ("_state", "_losses_told") and not is_large(value)
+            if n not in ("_state", "_losses_told", "_trained") and not is_large(value)
         }
 
 
@@ -594,14 +596,17 @@ def _extremes(X: FloatArray, y: FloatArray, s: FloatArray) -> FloatArray:
     return np.stack([table, -table]).max(axis=1, initial=-np.inf)
 
 
-def _stated(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
+def stated_guarantee(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
     """Return the guarantee as a release may state it: a function of what was declared public."""
     if not guarantee.holds:
         return None
     about = {"about": f"replacement of one row of {TABLE}"}
     if guarantee.mechanism != "output perturbation":
         return {**guarantee.stated, **about}
-    numbers = {name: getattr(guarantee, name) for name in ("epsilon", "delta", "rho", "exact")}
+    numbers = {
+        name: getattr(guarantee, name)
+        for name in ("epsilon", "delta", "rho", "composed_mu", "exact")
+    }
     return {**numbers, **about}
 
 

@@ -7,18 +7,19 @@ from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy import linalg
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import LinearRegressionMixin, warn_of_release
+from skleak._released import LinearRegressionMixin, gaussian_event, warn_of_release
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import NoGuaranteeError
 from skleak.mechanisms import EpsilonDelta, GaussianDP, SufficientStatistics
 from skleak.mechanisms.moments import MomentsNoise
-from skleak.mechanisms.protocol import PublicTable
+from skleak.mechanisms.protocol import PublicTable, SelectionNoise
 from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
 from skleak.utils._arguments import check_level, check_scalar, column_bounds
 from skleak.utils._blocks import is_large_source
@@ -166,10 +167,35 @@ class ReleasedMoments:
             if found != expected or content["widths"].shape != (d,):
                 raise ValueError(f"of {d} columns there are moments of shapes {found}")
             names = None if names is None else np.asarray(names, dtype=object)
-            stated = DifferentialPrivacy(**content["differential_privacy"])
-            return cls(moments, noise, stated, names, content["widths"])
+            stated = content["differential_privacy"]
+            if stated["noise"] is not None:
+                kind_of = SelectionNoise if "trial_mu" in stated["noise"] else MomentsNoise
+                stated["noise"] = kind_of(**stated["noise"])
+            guarantee = DifferentialPrivacy(**stated)
+            return cls(moments, noise, guarantee, names, content["widths"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"This {kind} is damaged: {error}.") from error
+
+    def profile(self, epsilon: npt.ArrayLike) -> Any:
+        """Bound delta at any epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or array-like, at least 0
+            Bound on the log-likelihood ratio, in nats.
+
+        Returns
+        -------
+        float or ndarray
+            `DifferentialPrivacy.profile` of the guarantee.
+        """
+        return self.differential_privacy.profile(epsilon)
+
+    @property
+    def dp_event(self) -> Any:
+        """Event of dp-accounting that is no more private, as `ReleasedModel.dp_event` is."""
+        _ = self.profile(0.0)  # an error without a guarantee
+        return gaussian_event(self.differential_privacy.composed_mu)
 
     def regress(
         self, target: Any = None, *, on: Any = None, alpha: float | Literal["edge"] = "edge"
@@ -200,14 +226,12 @@ class ReleasedMoments:
         noise, n, moments = part.noise, part.noise.n_records, part.moments
         d = noise.n_features
         mean, center = moments.get("x", np.zeros(d)) / n, moments.get("y", 0.0) / n
-        edge = np.sqrt(2.0 * d / noise.a)
         gram = moments["xx"] - n * np.outer(mean, mean)
         cross = moments["xy"] - n * mean * center
         eigenvalues, vectors = linalg.eigh(gram)
-        if isinstance(alpha, str) and alpha == "edge":
-            penalty = 0.5 * edge
-        else:
-            penalty = n * check_scalar("alpha", alpha, finite=True) / noise.unit**2
+        edge = isinstance(alpha, str) and alpha == "edge"
+        given = noise.edge_alpha if edge else check_scalar("alpha", alpha, finite=True)
+        penalty = n * given / noise.unit**2
         kept = np.maximum(eigenvalues, 0.0)
         if not kept.min() + penalty > 0.0:
             raise ValueError(
@@ -217,16 +241,17 @@ class ReleasedMoments:
         inverse = (vectors / (kept + penalty)) @ vectors.T
         w = inverse @ cross
         fit = MomentsRegression()
-        fit.n_features_in_, fit.alpha_ = d, float(penalty * noise.unit**2 / n)
+        fit.n_features_in_, fit.alpha_ = d, float(given)
         if names is not None:
             fit.feature_names_in_ = names
         fit.coef_ = w * (bound / unit)
         fit.intercept_ = float((center - mean @ w) * bound)
         fit.no_errors_because_ = ""
-        if eigenvalues[0] < edge:
+        if eigenvalues[0] < noise.edge:
             fit.no_errors_because_ = (
                 f"the smallest eigenvalue of the noisy moments, {eigenvalues[0]:.3g}, is below the "
-                f"edge of the spectrum of the noise, {edge:.3g}: errors of first order mean nothing"
+                f"edge of the spectrum of the noise, {noise.edge:.3g}: errors of first order mean "
+                "nothing"
             )
         squares = moments["yy"] - n * center**2
         residual = max((squares - 2.0 * w @ cross + w @ gram @ w) / n, 0.0)

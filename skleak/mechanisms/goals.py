@@ -149,8 +149,9 @@ class PublicProblem:
                 f"{'; '.join(self.obstacles)}. Use "
                 "PrivateLogisticRegression with `data_norm`, `classes`, `public=('n_samples',)`, "
                 "`fit_intercept=False`, `alpha > 0`, no reweighting and no `noise_covariance` that "
-                "depends on the data, PrivateLinearRegression with these, without `classes`, and "
-                "`target_bound`, or another goal such as `MaxLeakage`."
+                "depends on the data; PrivateLinearRegression with `data_norm`, `target_bound` and "
+                "`public`; PrivateSGDRegressor of skleak.neural; or another goal such as "
+                "`MaxLeakage`."
             )
         return self.unit_sensitivity
 
@@ -510,9 +511,11 @@ class GaussianDP(PublicNoiseGoal):
 
     With Gaussian noise in exact arithmetic that is mu-Gaussian differential privacy under
     replacement of one row. With the noise of a release, on a grid, it is ``mu^2 / 2``
-    zero-concentrated differential privacy, exactly. Needs a bounded derivative of the loss
-    (logistic) or a ``target_bound`` (squared), ``data_norm``, ``classes``,
-    ``public=("n_samples",)``, ``alpha > 0`` and ``fit_intercept=False``.
+    zero-concentrated differential privacy, exactly, on the coefficients. Needs a bounded
+    derivative of the loss (logistic) or a ``target_bound`` (squared), ``data_norm``, ``classes``,
+    ``public=("n_samples",)``, ``alpha > 0`` and ``fit_intercept=False``. Where ``mechanism`` is
+    None, logistic regression adds the noise to its objective instead, and linear regression to
+    sums.
 
     Parameters
     ----------
@@ -534,6 +537,7 @@ class GaussianDP(PublicNoiseGoal):
     ...     fit_intercept=False,
     ...     classes=[0, 1],
     ...     public=("n_samples",),
+    ...     mechanism="output",
     ... ).fit(X, [0, 1, 0, 1])
     >>> round(model.noise_scale_, 6)
     1.0
@@ -544,6 +548,11 @@ class GaussianDP(PublicNoiseGoal):
 
     def __repr__(self) -> str:
         return f"GaussianDP(mu={self.mu!r}{f', delta={self.delta!r}' if self.delta else ''})"
+
+    def check(self) -> None:
+        """Raise for a parameter out of range."""
+        check_scalar("GaussianDP.mu", self.mu, low_open=True, finite=True)
+        check_scalar("GaussianDP.delta", self.delta, high=0.1)
 
     def resolve(self, problem: PublicProblem) -> float:
         """Smallest noise scale that reaches the goal.
@@ -562,7 +571,7 @@ class GaussianDP(PublicNoiseGoal):
         ValueError
             For a parameter that is not positive, or where no guarantee holds.
         """
-        check_scalar("GaussianDP.mu", self.mu, low_open=True, finite=True)
+        self.check()
         sensitivity = problem.sensitivity()
         # Less what rounding to the grid of the noise adds to the distance.
         mu = self.mu - np.sqrt(problem.n_parameters) * problem.relative_step
@@ -592,6 +601,14 @@ class EpsilonDelta(PublicNoiseGoal):
     epsilon: float
     delta: float
 
+    def check(self) -> None:
+        """Raise for parameters out of range."""
+        check_scalar("EpsilonDelta.epsilon", self.epsilon, low_open=True, finite=True)
+        if not 0.0 < self.delta < 1.0:
+            raise ValueError(
+                f"`EpsilonDelta.delta` must lie strictly between 0 and 1; got {self.delta}."
+            )
+
     def resolve(self, problem: PublicProblem) -> float:
         """Smallest noise scale that reaches the goal.
 
@@ -609,11 +626,7 @@ class EpsilonDelta(PublicNoiseGoal):
         ValueError
             For parameters out of range, or where no guarantee holds.
         """
-        check_scalar("EpsilonDelta.epsilon", self.epsilon, low_open=True, finite=True)
-        if not 0.0 < self.delta < 1.0:
-            raise ValueError(
-                f"`EpsilonDelta.delta` must lie strictly between 0 and 1; got {self.delta}."
-            )
+        self.check()
         sensitivity = problem.sensitivity()
         sizes = {"n_parameters": problem.n_parameters, "relative_step": problem.relative_step}
         mu = float(discrete_gaussian_mu(self.epsilon, self.delta, **sizes))
@@ -708,12 +721,8 @@ def reserved_delta(goal: "EpsilonDelta | GaussianDP") -> float:
     >>> reserved_delta(GaussianDP(1.0)), reserved_delta(EpsilonDelta(1.0, 1e-6))
     (0.0, 1e-07)
     """
-    if isinstance(goal, GaussianDP):
-        check_scalar("GaussianDP.mu", goal.mu, low_open=True, finite=True)
-        return check_scalar("GaussianDP.delta", goal.delta, high=0.1)
-    check_scalar("EpsilonDelta.epsilon", goal.epsilon, low_open=True, finite=True)
-    limits: dict[str, Any] = {"low_open": True, "high": 1.0, "high_open": True}
-    return RESERVED_DELTA * check_scalar("EpsilonDelta.delta", goal.delta, **limits)
+    goal.check()
+    return float(goal.delta * (1.0 if isinstance(goal, GaussianDP) else RESERVED_DELTA))
 
 
 def grid_mu(

@@ -443,7 +443,7 @@ def release_on_grid(
         np.ldexp(released.astype(np.float64), exponent),
         math.ldexp(1.0, exponent),
         grid.step,
-        _sampler(random_state, root),
+        sampler_name(random_state, root),
         exact=random_state is None and root is None,
     )
 
@@ -485,8 +485,8 @@ def _in_doubles(integers: Array) -> tuple[Array, int]:
     return quotients + up.astype(np.int64), bits
 
 
-def _sampler(random_state: RandomState, root: FloatArray | None) -> str:
-    """Source of the noise, in words."""
+def sampler_name(random_state: RandomState, root: FloatArray | None = None) -> str:
+    """Say in words where noise comes from."""
     source = "rounded Gaussian, NumPy, seeded"
     if random_state is None:
         source = f"discrete Gaussian, OpenDP {_installed('opendp')}"

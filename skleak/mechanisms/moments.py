@@ -187,6 +187,7 @@ class SufficientStatistics(Mechanism):
 
     name: ClassVar[str] = "moments"
     title: ClassVar[str] = "sufficient statistics"
+    takes_weights: ClassVar[bool] = False
     unmeasured: ClassVar[str] = (
         "What records leak through sums with noise is not measured here: the formulas of noise on "
         "the parameters do not hold for them. It is a function of each record alone, which "
@@ -244,7 +245,7 @@ class SufficientStatistics(Mechanism):
                 "target_bound" not in given
             ),
             "`target_bound` must be promised, a public bound on the absolute target": (
-                given.get("target_bound") is None
+                "target_bound" in given and given["target_bound"] is None
             ),
         }
 
@@ -351,6 +352,16 @@ class MomentsNoise:
     def mu(self) -> float:
         """Largest distance of two records in units of the noise, grids apart."""
         return moments_mu(self.a, self.b, self.e, self.f)
+
+    @property
+    def edge(self) -> float:
+        """Edge of the spectrum of the noise on ``x x^T``, of scaled records."""
+        return float(np.sqrt(2.0 * self.n_features / self.a))
+
+    @property
+    def edge_alpha(self) -> float:
+        """Half of it as a penalty relative to the mean loss."""
+        return float(0.5 * self.edge * self.unit**2 / self.n_records)
 
     @property
     def composed_mu(self) -> float:

@@ -523,17 +523,15 @@ def _public_target(
 
     A little is kept for the grids.
     """
+    goal.check()
     if isinstance(goal, GaussianDP):
-        mu = check_scalar("GaussianDP.mu", goal.mu, low_open=True, finite=True)
         # What the cover of discrete noise adds to it.
-        mu = mu * (1.0 - _KEPT) - np.sqrt(2.0 * n_parameters) * 2.0**-30
+        mu = goal.mu * (1.0 - _KEPT) - np.sqrt(2.0 * n_parameters) * 2.0**-30
         if not mu > 0.5 * goal.mu:
             raise ValueError(
                 f"`GaussianDP.mu={goal.mu:g}` is out of reach: the grid of the noise alone costs "
                 "as much. Pass a larger value."
             )
         return objective_ridge(mu=mu / np.hypot(1.0, _SHARE), **kind), {"mu": mu}
-    epsilon = check_scalar("EpsilonDelta.epsilon", goal.epsilon, low_open=True, finite=True)
-    delta = check_scalar("EpsilonDelta.delta", goal.delta, low_open=True, high=1.0, high_open=True)
-    target = {"epsilon": epsilon * (1.0 - _KEPT), "delta": delta * (1.0 - _KEPT)}
-    return objective_ridge(epsilon=epsilon, **kind), target
+    target = {"epsilon": goal.epsilon * (1.0 - _KEPT), "delta": goal.delta * (1.0 - _KEPT)}
+    return objective_ridge(epsilon=goal.epsilon, **kind), target

@@ -1,4 +1,4 @@
-"""What a mechanism is, which calibrates noise from public numbers; and noise on a minimizer."""
+"""What a mechanism is, which calibrates from public numbers; noise on a minimizer; a selection."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -12,7 +12,15 @@ from skleak.accounting.discrete import (
     discrete_gaussian_delta,
     discrete_gaussian_rho,
 )
-from skleak.mechanisms.goals import PublicNoiseGoal, PublicProblem
+from skleak.accounting.selection import (
+    selection_delta,
+    selection_epsilon,
+    selection_mu,
+    trial_mu,
+    trials_gamma,
+)
+from skleak.mechanisms.goals import EpsilonDelta, GaussianDP, PublicNoiseGoal, PublicProblem
+from skleak.utils._arguments import as_result, check_real
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class PublicTable:
 
 
 class Mechanism(ABC):
-    """Where the noise of a model is added, as the ``mechanism`` of an estimator.
+    """Calibrate the noise of a model, as the ``mechanism`` of an estimator.
 
     Subclasses are frozen dataclasses whose constructors only store. What ``calibrate`` returns
     holds public numbers: of a guarantee ``mu``, ``composed_mu``, ``epsilon(delta)`` and
@@ -71,6 +79,8 @@ class Mechanism(ABC):
         By which a guarantee states it.
     adds_to_minimizer : bool
         True if the minimizer is found first, and what noise on it leaks is measured.
+    takes_weights : bool
+        True if records may have sample weights.
     unmeasured : str
         Why there are no measures of leakage, where there are none.
     """
@@ -78,6 +88,7 @@ class Mechanism(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     adds_to_minimizer: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = True
     unmeasured: ClassVar[str] = ""
 
     @abstractmethod
@@ -202,7 +213,7 @@ class OutputPerturbation(Mechanism):
         OutputNoise
         """
         scale = float(goal.resolve(public))
-        distance = public.unit_sensitivity / scale
+        distance = public.unit_sensitivity / scale if scale else float("inf")
         return OutputNoise(scale, distance, public.n_parameters, public.relative_step)
 
     def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:
@@ -219,3 +230,134 @@ class OutputPerturbation(Mechanism):
         """
         auto = '`alpha` must be a number: "auto" chooses the penalty of other mechanisms'
         return {auto: isinstance(given["alpha"], str)}
+
+
+@dataclass(frozen=True)
+class Selection(Mechanism):
+    """The best of a random number of private trials.
+
+    Parameters
+    ----------
+    expected_trials : float, default=20.0
+        Mean number of trials.
+    eta : float, default=0.0
+        Shape of its law.
+
+    Examples
+    --------
+    >>> Selection(20.0).calibrate(GaussianDP(0.5)).composed_mu <= 0.5
+    True
+    """
+
+    expected_trials: float = 20.0
+    eta: float = 0.0
+
+    name: ClassVar[str] = "selection"
+    title: ClassVar[str] = "selection among trials"
+
+    def calibrate(self, goal: EpsilonDelta | GaussianDP, public: Any = None) -> "SelectionNoise":
+        """Find the largest mu of a trial at which the search keeps a goal.
+
+        Parameters
+        ----------
+        goal : EpsilonDelta or GaussianDP
+            The goal of the search.
+        public : None
+            Nothing else is needed.
+
+        Returns
+        -------
+        SelectionNoise
+
+        Raises
+        ------
+        ValueError
+            For a goal out of reach.
+        """
+        law = float(self.eta), trials_gamma(self.eta, self.expected_trials)
+        names = ("mu",) if isinstance(goal, GaussianDP) else ("epsilon", "delta")
+        mu = trial_mu(*law, **{name: float(getattr(goal, name)) for name in names})
+        if not mu > 0.0:
+            raise ValueError(f"{goal} is out of reach of any search. Pass a larger goal.")
+        return SelectionNoise(mu, float(self.expected_trials), *law)
+
+    def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:
+        """Say what of the public parameters of an estimator does not go with it, and if it is so.
+
+        Parameters
+        ----------
+        given : dict
+            Parameters of the estimator by name.
+
+        Returns
+        -------
+        dict of str to bool
+        """
+        own = ("random_state", "ledger")
+        return {
+            f"`{name}` of the estimator must be None": given.get(name) is not None for name in own
+        }
+
+
+@dataclass(frozen=True)
+class SelectionNoise:
+    """Public numbers of the best of a random number of private trials.
+
+    Parameters
+    ----------
+    trial_mu : float
+        The mu of a trial, a release and its score together.
+    expected_trials, eta : float
+        Mean and shape of the law of the number of trials.
+    gamma : float
+        Its parameter.
+
+    Examples
+    --------
+    >>> noise = Selection(20.0).calibrate(EpsilonDelta(1.0, 1e-6))
+    >>> round(noise.trial_mu, 3), noise.epsilon(1e-6) <= 1.0
+    (0.156, True)
+    """
+
+    mechanism: ClassVar[type[Mechanism]] = Selection
+
+    trial_mu: float
+    expected_trials: float
+    eta: float
+    gamma: float
+
+    @property
+    def composed_mu(self) -> float:
+        """A mu at which Gaussian noise is no more private than the release."""
+        return selection_mu(self.trial_mu, self.eta, self.gamma)
+
+    mu = composed_mu
+
+    def epsilon(self, delta: float) -> float:
+        """Bound epsilon of the release at a delta.
+
+        Parameters
+        ----------
+        delta : float in (0, 1)
+            Probability that the bound may fail.
+
+        Returns
+        -------
+        float
+        """
+        return selection_epsilon(self.trial_mu, delta, self.eta, self.gamma)
+
+    def profile(self, epsilon: npt.ArrayLike) -> Any:
+        """Bound delta of the release at an epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or array-like, at least 0
+            Bound on the log-likelihood ratio, in nats; finite.
+
+        Returns
+        -------
+        float or ndarray
+        """
+        loss = check_real("epsilon", epsilon, finite=True)
+        return as_result(selection_delta(self.trial_mu, loss, self.eta, self.gamma))

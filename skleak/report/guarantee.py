@@ -22,7 +22,7 @@ from skleak.losses import SquaredLoss
 from skleak.mechanisms.grids import Grid
 from skleak.mechanisms.moments import MomentsNoise
 from skleak.mechanisms.objective import ObjectiveNoise
-from skleak.mechanisms.protocol import OutputNoise
+from skleak.mechanisms.protocol import OutputNoise, SelectionNoise
 from skleak.report.document import sentences
 from skleak.utils._blocks import is_large
 from skleak.utils._geometry import true_positives
@@ -87,6 +87,9 @@ class Promises:
     norm_rounding: ClassVar[float] = 1e-12
 
 
+Noise = OutputNoise | ObjectiveNoise | MomentsNoise | SelectionNoise
+
+
 @dataclass(frozen=True)
 class DifferentialPrivacy:
     """A differential-privacy guarantee under replacement of one row, or the lack of one.
@@ -117,12 +120,12 @@ class DifferentialPrivacy:
     exact : bool
         True if the guarantee holds for the released numbers to the last bit; False where the noise
         has a shape, whose arithmetic is taken as exact.
-    mechanism : {"output perturbation", "objective perturbation", "sufficient statistics"}
-        Where the noise is added. In the objective ``mu`` is that of its exact minimizer; there, and
-        of sufficient statistics, there is no ``sensitivity`` or ``rho``.
+    mechanism : {"output perturbation", "objective perturbation", "sufficient statistics", ...}
+        Where the noise is added; or "selection among trials". In the objective ``mu`` is that of
+        its exact minimizer. ``sensitivity`` and ``rho`` are those of output perturbation alone.
     assumptions : tuple of str
         What a guarantee of noise in the objective or on sufficient statistics rests on.
-    noise : OutputNoise, ObjectiveNoise, MomentsNoise or None
+    noise : OutputNoise, ObjectiveNoise, MomentsNoise, SelectionNoise or None
         Public numbers of the noise; None without guarantee.
 
     Examples
@@ -142,7 +145,7 @@ class DifferentialPrivacy:
     exact: bool = False
     mechanism: str = "output perturbation"
     assumptions: tuple[str, ...] = ()
-    noise: OutputNoise | ObjectiveNoise | MomentsNoise | None = field(default=None, repr=False)
+    noise: Noise | None = field(default=None, repr=False)
 
     def profile(self, epsilon: npt.ArrayLike) -> Any:
         """Bound delta at any epsilon.
@@ -234,13 +237,16 @@ def output_perturbation_guarantee(
 
 
 def noise_guarantee(
-    noise: ObjectiveNoise | MomentsNoise, promises: Promises, *, delta: float = DELTA
+    noise: ObjectiveNoise | MomentsNoise | SelectionNoise,
+    promises: Promises,
+    *,
+    delta: float = DELTA,
 ) -> DifferentialPrivacy:
-    """State the privacy of noise in an objective, or on moments and all that is computed from them.
+    """State the privacy of noise in an objective, on moments and all that follows, or of a search.
 
     Parameters
     ----------
-    noise : ObjectiveNoise or MomentsNoise
+    noise : ObjectiveNoise, MomentsNoise or SelectionNoise
         Public numbers of the release.
     promises : Promises
         What is public, and where the noise came from.

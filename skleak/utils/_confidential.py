@@ -69,7 +69,7 @@ def without_ledger(estimator: Any) -> Any:
     """Unfitted copy that charges no ledger, at any depth: what it is trained for releases nothing.
 
     No callback is told of it either. Grids of searches count too, which may set a ledger, or hold
-    estimators that have one.
+    estimators that have one. A mechanism that follows from a goal stays, whatever noise is set.
     """
     copy = clone(estimator, safe=False)
     if not hasattr(copy, "get_params"):
@@ -80,7 +80,12 @@ def without_ledger(estimator: Any) -> Any:
         name: None for name in deep_names("ledger", parameters) if parameters[name] is not None
     }
     grids = {name: _quiet_grid(value) for name, value in parameters.items() if _is_grid(value)}
-    changed = grids | silent
+    owners = {"": estimator, **estimator.get_params(deep=True)}
+    kept = {
+        name: getattr(owners[name.removesuffix("mechanism").removesuffix("__")], "_kept", None)
+        for name in deep_names("mechanism", parameters)
+    }
+    changed = grids | silent | {name: value for name, value in kept.items() if value is not None}
     return copy.set_params(**changed) if changed else copy
 
 

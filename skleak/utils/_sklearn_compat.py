@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -106,8 +107,13 @@ def one_hot_widths(encoder: Any) -> list[int]:
 
 
 def unwrapped(model: Any) -> Any:
-    """Return the model inside a search over parameters or a frozen estimator, where it is one."""
-    while isinstance(model, FrozenEstimator) or hasattr(model, "best_estimator_"):
+    """Return the model inside a search over parameters or a frozen estimator, where it is one.
+
+    A search that releases what it found is a model itself.
+    """
+    while isinstance(model, FrozenEstimator) or (
+        hasattr(model, "best_estimator_") and not hasattr(model, "release")
+    ):
         model = getattr(model, "best_estimator_", None) or model.estimator
     return model
 
@@ -117,11 +123,34 @@ def training_fold(estimator: Any) -> Any:
 
     A scorer is handed the test fold alone; the loop that calls it has both. None outside of one.
     """
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != "_fit_and_score":
-        frame = frame.f_back  # type: ignore[assignment]
-    known = {} if frame is None else frame.f_locals
+    known = _locals_of("_fit_and_score")
     return known.get("X_train") if known.get("estimator") is estimator else None
+
+
+def _locals_of(name: str) -> dict[str, Any]:
+    """Return what a function knows that is running, the innermost of its name; else nothing."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != name:
+        frame = frame.f_back  # type: ignore[assignment]
+    return {} if frame is None else frame.f_locals
+
+
+def fits_of_search() -> int:
+    """Return how many fits a search or cross-validation makes whose first one is running; else 0.
+
+    Of a cross-validation only where it runs in this process. A search refits once more.
+    """
+    known, outer = _locals_of("_fit_and_score"), _locals_of("cross_validate")
+    steps = [known[n] for n in ("candidate_progress", "split_progress") if known.get(n)]
+    if steps:
+        return 0 if any(at for at, _ in steps) else math.prod(total for _, total in steps)
+    if not (known and outer) or outer["cv"] is _last_seen[0]:
+        return 0
+    _last_seen[0] = outer["cv"]
+    return int(outer["cv"].get_n_splits(outer["X"], outer["y"]))
+
+
+_last_seen: list[Any] = [None]  # the splitter of a cross-validation, made anew by each
 
 
 def output_container(estimator: Any) -> str | None:

@@ -281,3 +281,31 @@ def test_a_loss_that_is_not_known_passes_ceilings_on_epsilon_alone():
             ledger.record("b", losses, mu=mu)
     with pytest.raises(LeakageBudgetError, match="or not known"):
         LeakageLedger(":memory:", 1e300, 3.0, units=1.0).record("a", None, mu=0.1)
+
+
+@pytest.mark.parametrize("first", [0.05, 0.2, 0.35])
+def test_no_adaptive_adversary_passes_a_ceiling_on_epsilon(first):
+    """The second release is chosen in view of the first; all that was left is taken, or less."""
+    ledger = LeakageLedger(":memory:", max_epsilon=2.0, delta=1e-3)
+    ledger.record("a", [1.0], mu=first)
+    total = ledger.total("a")
+    left = float(np.sqrt(total.max_mu**2 - first**2))
+    with pytest.raises(LeakageBudgetError):
+        ledger.record("a", [1.0], mu=1.001 * left)
+    ledger.record("a", [1.0], mu=left)
+    with pytest.raises(LeakageBudgetError):
+        ledger.record("a", [1.0], mu=1e-3)
+    assert ledger.total("a").epsilon <= 2.0
+    # Of what comes first, with one record or the other, and the loss that it tells.
+    x = np.linspace(-9.0, 9.0, 20_001)
+    loss, weight = first * x + 0.5 * first**2, norm.pdf(x) * (x[1] - x[0])
+    seconds = [left * (sign * x > cut) for sign in (1.0, -1.0) for cut in (-1.0, 0.0, 2.0)]
+    seconds.append(left * np.abs(np.sin(3.0 * x)))
+    for epsilon in (0.1, 0.5, 2.0):
+        for mu in seconds:
+            rest, low = epsilon - loss, np.minimum(epsilon - loss, 0.0)
+            delta = -np.expm1(low) + np.exp(low) * gaussian_delta(mu, np.abs(rest))
+            game = weight @ delta
+            assert game <= gaussian_delta(total.max_mu, epsilon) * (1.0 + 1e-3)
+            if epsilon == 2.0:
+                assert game <= 1e-3

@@ -120,6 +120,7 @@ def test_releases_have_the_scale_of_their_own_members(outlier):
                     fit_intercept=False,
                     classes=[0, 1],
                     public=("n_samples",),
+                    mechanism="output",
                 ),
                 None,
             ),

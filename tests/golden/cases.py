@@ -145,6 +145,7 @@ def guaranteed(loss, goal):
             "data_norm": 4.0,
             "classes": [0, 1],
             "public": "n_samples",
+            "mechanism": "output",
         },
     }[loss]
     model = MODELS[loss](goal, alpha=0.05, random_state=3, **options).fit(X, y)

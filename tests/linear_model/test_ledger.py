@@ -1,14 +1,17 @@
 """Every fit is entered in the ledger before noise is drawn, clones and workers included."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_validate
 
 from skleak.accounting import LeakageLedger
-from skleak.exceptions import LeakageBudgetError
+from skleak.exceptions import LeakageBudgetError, PrivacyLeakWarning
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
+from skleak.mechanisms import GaussianDP
 
 X, y = load_diabetes(return_X_y=True)
 UNITS = {"(columns)": 1.0, "(target)": 400.0}
@@ -26,6 +29,7 @@ def test_losses_compose_over_fits(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:A search or cross-validation")
 def test_grid_search_spends_one_release_per_fit(tmp_path):
     path = tmp_path / "ledger.sqlite"
     LeakageLedger(path)
@@ -34,6 +38,39 @@ def test_grid_search_spends_one_release_per_fit(tmp_path):
     )
     search.fit(X, y)
     assert LeakageLedger.open(path).total("default").n_releases == 3 * 3 + 1
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_search_says_once_what_it_costs(private):
+    ledger = LeakageLedger(":memory:")
+    rows, labels = X / np.linalg.norm(X, axis=1, keepdims=True), (y > 140.0).astype(int)
+    model = PrivateLinearRegression(5.0, ledger=ledger)
+    told = "for each of 4 fits, .* together 2 times the leakage of one"
+    if private:
+        public = {"data_norm": 1.0, "classes": [0, 1], "public": ("n_samples",)}
+        goal = GaussianDP(0.5)
+        model = PrivateLogisticRegression(
+            goal, fit_intercept=False, mechanism="output", ledger=ledger, **public
+        )
+        told = "for each of 4 fits, .* together mu=1, epsilon=4.89 at delta=1e-06"
+    calls = [
+        lambda: GridSearchCV(model, {"alpha": [0.1, 1.0]}, cv=2).fit(rows, labels),
+        lambda: cross_validate(model, rows, labels, cv=4),
+    ]
+    for call in calls:
+        with pytest.warns(PrivacyLeakWarning, match=told) as seen:
+            call()
+        assert len(seen) == 1
+        assert seen[0].filename == __file__
+    with pytest.warns(PrivacyLeakWarning, match="for each of 4 fits"):
+        cross_validate(model, rows, labels, cv=4)  # another one says it again
+    before = ledger.total("default").n_releases
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        model.fit(rows, labels)
+        with pytest.raises(PrivacyLeakWarning):
+            cross_validate(model, rows, labels, cv=4, error_score="raise")
+    assert ledger.total("default").n_releases == before + 1  # it was said before the first fit
 
 
 def test_a_fit_beyond_the_ceiling_is_refused_before_noise(tmp_path, monkeypatch):

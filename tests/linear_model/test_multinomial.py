@@ -175,7 +175,9 @@ def test_sensitivity_covers_every_replacement(unit_rows, rng):
     X, y = unit_rows
     options = {"alpha": 0.05, "fit_intercept": False}
     promises = {"data_norm": 1.0, "classes": np.unique(y), "public": "n_samples"}
-    model = PrivateLogisticRegression(GaussianDP(0.5), **promises, **options).fit(X, y)
+    model = PrivateLogisticRegression(
+        GaussianDP(0.5), mechanism="output", **promises, **options
+    ).fit(X, y)
     guarantee = model.leakage_report().differential_privacy
     assert guarantee.holds
     assert guarantee.mu == pytest.approx(0.5)
@@ -211,7 +213,9 @@ def test_epsilon_and_why_there_is_none(unit_rows):
     X, y = unit_rows
     options = {"alpha": 0.1, "fit_intercept": False, "data_norm": 1.0}
     options |= {"classes": np.unique(y), "public": "n_samples"}
-    model = PrivateLogisticRegression(EpsilonDelta(1.0, 1e-5), **options).fit(X, y)
+    model = PrivateLogisticRegression(EpsilonDelta(1.0, 1e-5), mechanism="output", **options).fit(
+        X, y
+    )
     guarantee = model.leakage_report().differential_privacy
     assert gaussian_delta(guarantee.mu, epsilon=1.0) <= 1e-5 * (1.0 + 1e-9)
     free = PrivateLogisticRegression(0.1, data_norm=1.0).fit(X, y).leakage_report()
@@ -219,7 +223,7 @@ def test_epsilon_and_why_there_is_none(unit_rows):
     assert "intercept is not penalized" in free.differential_privacy.reasons[0]
     assert "softmax" not in " ".join(free.differential_privacy.reasons)
     with pytest.raises(ValueError, match="No differential-privacy guarantee"):
-        PrivateLogisticRegression(GaussianDP(1.0)).fit(X, y)
+        PrivateLogisticRegression(GaussianDP(1.0), mechanism="output").fit(X, y)
 
 
 @pytest.mark.slow

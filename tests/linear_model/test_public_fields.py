@@ -62,6 +62,7 @@ PROMISES = {
     "fit_intercept": False,
     "classes": ["ill", "well"],
     "public": ("n_samples",),
+    "mechanism": "output",
 }
 ONE_IN_A_MILLION = 1e-6
 

@@ -150,7 +150,8 @@ def test_goals_that_name_no_column(rng):
     model = PrivateLogisticRegression(alpha=0.1, data_norm=1.0, **promises)
     for goal in (GaussianDP(1.0), EpsilonDelta(1.0, 1e-6)):
         noise = calibrate(make_pipeline("passthrough", model), goal, X, y)
-        assert noise == clone(model).set_params(noise_scale=goal).fit(X, y).noise_scale_
+        told = clone(model).set_params(noise_scale=goal, mechanism="output")
+        assert noise == told.fit(X, y).noise_scale_
         assert type(noise) is float
     with pytest.raises(ValueError, match="must name raw columns"):
         calibrate(model, MaxLeakage(0.5), X, y)

@@ -170,6 +170,7 @@ class TestDifferentialPrivacy:
         "data_norm": 1.0,
         "classes": [False, True],
         "public": ("n_samples",),
+        "mechanism": "output",
     }
 
     @pytest.fixture
@@ -209,9 +210,13 @@ class TestDifferentialPrivacy:
     def test_without_a_guarantee_it_says_why(self, data):
         X, y = data
         with pytest.raises(ValueError, match=r"no bound on the norm.*data_norm"):
-            PrivateLogisticRegression(GaussianDP(1.0), fit_intercept=False).fit(X, y)
+            PrivateLogisticRegression(GaussianDP(1.0), fit_intercept=False, mechanism="output").fit(
+                X, y
+            )
         with pytest.raises(ValueError, match="squared loss has no bounded derivative"):
-            PrivateLinearRegression(EpsilonDelta(1.0, 1e-6), data_norm=1.0).fit(X, y * 1.0)
+            PrivateLinearRegression(EpsilonDelta(1.0, 1e-6), data_norm=1.0, mechanism="output").fit(
+                X, y * 1.0
+            )
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ PROMISES = {
     "fit_intercept": False,
     "classes": [0, 1],
     "public": ("n_samples",),
+    "mechanism": "output",
 }
 
 

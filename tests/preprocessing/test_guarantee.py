@@ -37,6 +37,7 @@ def _preparation(numbers=None, *, sparse_output=False):
 
 def _model(noise):
     promises = {"data_norm": 1.0, "classes": [0, 1], "public": ("n_samples",)}
+    promises |= {"mechanism": "output"}
     return PrivateLogisticRegression(noise, alpha=0.02, fit_intercept=False, **promises)
 
 

@@ -31,7 +31,13 @@ PROMISES = {"data_norm": 1.0, "classes": [0, 1], "public": "n_samples", "fit_int
 
 
 def linear():
-    return PrivateLogisticRegression(GaussianDP(1.0), alpha=0.1, **PROMISES)
+    return PrivateLogisticRegression(GaussianDP(1.0), alpha=0.1, mechanism="output", **PROMISES)
+
+
+def within():
+    """Noise in the objective, of which no record is kept."""
+    given = PROMISES | {"mechanism": "objective", "alpha": "auto"}
+    return PrivateLogisticRegression(GaussianDP(1.0), **given)
 
 
 def trained(**options):
@@ -72,7 +78,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("model", mostly_slow([linear, trained]))
+@pytest.mark.parametrize("model", mostly_slow([linear, within, trained]))
 @pytest.mark.parametrize("change", mostly_slow(CHANGES))
 def test_a_changed_pipeline_says_nothing_of_the_raw_table(change, model, raw):
     pytest.importorskip("dp_accounting")
@@ -114,7 +120,7 @@ def test_learned_steps_are_compared_and_reach_no_raw_table(raw):
         skleak.release(made, X=X, allow_fitted=True)
 
 
-@pytest.mark.parametrize("model", [linear, trained])
+@pytest.mark.parametrize("model", [linear, within, trained])
 def test_other_records_are_told_from_those_of_the_fit(model, raw):
     pytest.importorskip("dp_accounting")
     X, y = raw
@@ -131,7 +137,7 @@ def test_other_records_are_told_from_those_of_the_fit(model, raw):
 
 
 @pytest.mark.filterwarnings("ignore::skleak.exceptions.PrivacyLeakWarning")
-@pytest.mark.parametrize("model", [linear, trained])
+@pytest.mark.parametrize("model", [linear, within, trained])
 def test_a_model_that_was_copied_holds_nothing_to_compare_with(model, raw):
     pytest.importorskip("dp_accounting")
     X, y = raw
@@ -150,7 +156,7 @@ def test_a_model_that_was_copied_holds_nothing_to_compare_with(model, raw):
     assert about(skleak.release(other)).count("when it was fitted") == 1
 
 
-@pytest.mark.parametrize("model", [linear, trained])
+@pytest.mark.parametrize("model", [linear, within, trained])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csr_matrix, np.float32])
 def test_any_container_of_the_fit_is_compared(kind, model, raw):
     pytest.importorskip("dp_accounting")

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import ndtr, ndtri
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer
@@ -16,11 +18,15 @@ from sklearn.preprocessing import Normalizer
 import skleak
 from skleak._release import ReleasedPipeline
 from skleak._released import ReleasedLinearRegression, ReleasedLogisticRegression, ReleasedModel
+from skleak.accounting import gaussian_delta, tradeoff_curve
+from skleak.exceptions import NoGuaranteeError
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivateMoments,
     PrivatePoissonRegressor,
 )
+from skleak.mechanisms import EpsilonDelta, ObjectivePerturbation
 from skleak.preprocessing import (
     PublicImputer,
     PublicOneHotEncoder,
@@ -314,3 +320,86 @@ def test_damaged_pipelines_are_told(path, value, rng):
         ReleasedPipeline.from_json(_damaged(text, path, value))
     with pytest.raises(ValueError, match="Expected a document of a ReleasedPipeline"):
         ReleasedPipeline.from_json(pipeline[-1].release().to_json())
+
+
+PUBLIC = {"data_norm": 1.0, "fit_intercept": False, "public": ("n_samples",)}
+GUARANTEED = {
+    "output": PrivateLogisticRegression(
+        EpsilonDelta(1.0, 1e-6), mechanism="output", classes=[0, 1], **PUBLIC
+    ),
+    "objective": PrivateLogisticRegression(
+        EpsilonDelta(1.0, 1e-6), mechanism="objective", alpha=0.001, classes=[0, 1], **PUBLIC
+    ),
+    "robust": PrivateLinearRegression(
+        EpsilonDelta(1.0, 1e-6),
+        mechanism=ObjectivePerturbation(0.1),
+        target_bound=1.0,
+        alpha="auto",
+        **PUBLIC,
+    ),
+    "sums": PrivateMoments(EpsilonDelta(1.0, 1e-6), data_norm=1.0, target_bound=1.0),
+}
+
+
+@pytest.mark.parametrize("name", GUARANTEED)
+def test_profiles_leave_with_a_release(name, rng):
+    X = rng.normal(size=(50, 2))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    fit = clone(GUARANTEED[name]).fit(X, (X[:, 0] > 0.0).astype(int))
+    released, epsilon = fit.release(require_guarantee=True), np.array([0.0, 0.3, 1.0, 2.0])
+    again = type(released).from_json(released.to_json())
+    profile = again.profile(epsilon)
+    assert_array_equal(profile, released.profile(epsilon))
+    assert np.all(profile >= fit._guarantee.profile(epsilon) * (1.0 - 1e-9))
+    assert np.all(profile <= gaussian_delta(fit._guarantee.composed_mu, epsilon) * (1.0 + 1e-9))
+    assert profile[2] <= 1e-6 * (1.0 + 1e-6)
+    alpha, beta = tradeoff_curve(again.profile)
+    gaussian = ndtr(ndtri(1.0 - alpha) - fit._guarantee.composed_mu)
+    assert np.all(beta >= gaussian - 2e-4)
+    with pytest.raises(ValueError, match="`epsilon`"):
+        again.profile(-1.0)
+
+
+@pytest.mark.parametrize("name", ["output", "sums"])
+def test_events_of_dp_accounting(name, rng):
+    dp = pytest.importorskip("dp_accounting")
+    pld, renyi = pytest.importorskip("dp_accounting.pld"), pytest.importorskip("dp_accounting.rdp")
+    X = rng.normal(size=(50, 2))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    fit = clone(GUARANTEED[name]).fit(X, (X[:, 0] > 0.0).astype(int))
+    released = fit.release(require_guarantee=True)
+    event = type(released).from_json(released.to_json()).dp_event
+    assert event.noise_multiplier == pytest.approx(1.0 / fit._guarantee.composed_mu, rel=1e-12)
+    relation = dp.NeighboringRelation
+    for delta in (1e-6, 1e-3):
+        ours, found = fit._guarantee.noise.epsilon(delta), {}
+        for kind in (pld.PLDAccountant, renyi.RdpAccountant):
+            for each in (relation.ADD_OR_REMOVE_ONE, relation.REPLACE_ONE):
+                accountant = kind(neighboring_relation=each).compose(event)
+                found[kind, each] = accountant.get_epsilon(delta)
+        assert all(epsilon >= ours - 1e-6 for epsilon in found.values())
+        assert found[pld.PLDAccountant, relation.ADD_OR_REMOVE_ONE] <= 1.01 * ours
+
+
+def test_releases_without_a_guarantee_have_no_profile(rng, monkeypatch):
+    X, y = np.eye(3), np.arange(3.0)
+    released = PrivateLinearRegression(0.1).fit(X, y).release()
+    for call in (lambda: released.profile(1.0), lambda: released.dp_event):
+        with pytest.raises(NoGuaranteeError, match="No differential-privacy guarantee"):
+            call()
+    # An older document, or one of private SGD, states epsilon and delta alone.
+    released.provenance_["differential_privacy"] = {"epsilon": 1.0, "delta": 1e-6}
+    assert_array_equal(released.profile([0.5, 1.0, 3.0]), [1.0, 1e-6, 1e-6])
+    with pytest.raises(NoGuaranteeError, match="states no mu"):
+        _ = released.dp_event
+    # One of noisy preprocessing is Gaussian private up to a delta, which every epsilon pays.
+    part = {"composed_mu": 0.25, "mu_delta": 1e-7}
+    released.provenance_["differential_privacy"] |= part
+    assert released.profile(3.0) == pytest.approx(1e-7, rel=1e-6)
+    assert released.profile(0.0) == pytest.approx(gaussian_delta(0.25, 0.0) + 1e-7, rel=1e-12)
+    with pytest.raises(NoGuaranteeError, match="up to a delta"):
+        _ = released.dp_event
+    del part["mu_delta"], released.provenance_["differential_privacy"]["mu_delta"]
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ImportError, match=r"skleak\[accounting\]"):
+        _ = released.dp_event

@@ -53,7 +53,8 @@ def _target(X):
 
 
 def _model(noise=0.1, **options):
-    return PrivateLogisticRegression(noise, alpha=0.1, fit_intercept=False, **options)
+    given = {"alpha": 0.1, "fit_intercept": False, "mechanism": "output"} | options
+    return PrivateLogisticRegression(noise, **given)
 
 
 def _without_coefficients(released):

@@ -5,6 +5,7 @@ import os
 import pickle
 import sqlite3
 import unicodedata
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -32,8 +33,9 @@ from skleak.accounting.ledger._rows import (
     widths_of,
 )
 from skleak.accounting.ledger._store import MEMORY, LedgerStore
-from skleak.exceptions import LeakageBudgetError
+from skleak.exceptions import LeakageBudgetError, PrivacyLeakWarning
 from skleak.utils._arguments import check_real, check_scalar
+from skleak.utils._sklearn_compat import fits_of_search, outer_stacklevel
 from skleak.utils._typing import FloatArray
 
 
@@ -160,6 +162,46 @@ class LeakageTotal:
 def epsilon_at(mu: float, mu_delta: float, delta: float) -> float:
     """Epsilon at delta of what is mu-GDP up to `mu_delta`."""
     return float("inf") if mu_delta > delta else float(gaussian_epsilon(mu, delta - mu_delta))
+
+
+def warn_of_search(n_fits: int, dataset: str, mu: float, delta: float) -> None:
+    """Say what a search costs whose first fit is about to be entered, and that is none of 0 fits.
+
+    Parameters
+    ----------
+    n_fits : int
+        How many fits it makes.
+    dataset : str
+        Name of the data set.
+    mu : float
+        Of the first fit; infinite for no guarantee.
+    delta : float
+        Where to state epsilon.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Where there is more than one.
+
+    Examples
+    --------
+    >>> warn_of_search(0, "clinic", 0.3, 1e-6)
+    """
+    if n_fits < 2:
+        return
+    cost = f"{np.sqrt(n_fits):.3g} times the leakage of one, without differential privacy"
+    if np.isfinite(mu):
+        total = float(np.sqrt(n_fits) * mu)
+        epsilon = float(gaussian_epsilon(total, delta))
+        cost = f"mu={total:.3g}, epsilon={epsilon:.3g} at delta={delta:g}"
+    warnings.warn(
+        f"A search or cross-validation charges data set {dataset!r} for each of {n_fits} fits, "
+        f"kept or not, and for a refit beyond: together {cost}, if all are as the first. Where a "
+        "guarantee holds, skleak.linear_model.PrivateSearchCV chooses parameters at a price that "
+        "does not grow with their number.",
+        PrivacyLeakWarning,
+        stacklevel=outer_stacklevel(),
+    )
 
 
 class LeakageLedger:
@@ -497,6 +539,11 @@ class LeakageLedger:
         TypeError, ValueError
             For arguments of the wrong type, negative losses or NaN (the leakage is not known),
             another number of records than before under this name, or a damaged ledger.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            At the first fit of a search or cross-validation of scikit-learn: what it costs.
         """
         dataset = check_name(dataset)
         unknown = fisher_information_loss is None
@@ -506,6 +553,7 @@ class LeakageLedger:
         release_mu = np.inf if mu is None else check_scalar("mu", mu, hint=hint)
         up_to = check_scalar("mu_delta", mu_delta, high=1.0, high_open=True)
         text = to_json(description)
+        warn_of_search(fits_of_search(), dataset, release_mu, self.delta)
         with self._store.transaction(write=True) as connection:
             kept = read_units(connection)
             if units is not None and dict(units) != (kept or {}):
