@@ -43,6 +43,7 @@ INSIDE = {
         "noise",
         "reweighting",
         "refit",
+        "objective_noise",
         "removal",
         "leakage",
         "records",

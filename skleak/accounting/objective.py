@@ -464,6 +464,43 @@ def objective_mu(
     return covering_mu(profile, start, min(end, top), best)
 
 
+@functools.lru_cache(maxsize=256)
+def objective_removal_mu(noise: float, ridge: float) -> float:
+    """Bound the mu of Gaussian differential privacy where one record leaves, or joins.
+
+    Parameters
+    ----------
+    noise, ridge : float, positive
+        As for :func:`objective_delta`, by the norm and the weight of this record alone; the loss is
+        the logistic one.
+
+    Returns
+    -------
+    float
+        mu from above, between ``1/noise`` and that of :func:`objective_mu`.
+
+    Notes
+    -----
+    Joining is 1/noise-GDP. In a cell of epsilon, the delta of its left end at its right end is a
+    bound for leaving; beyond the last cell that is 1/noise-GDP, too.
+
+    Examples
+    --------
+    >>> round(objective_removal_mu(8.0, 1.0), 3), objective_removal_mu(8.0, 128.0)
+    (0.214, 0.125)
+    """
+    both = objective_mu(noise, ridge)
+    top = _removal_is_addition(noise, ridge, False)
+    if top <= 0.0:
+        return 1.0 / noise
+    edges = np.linspace(0.0, top, 4 * _CELLS + 1)
+    delta = np.asarray(removal_delta(noise, ridge, edges[:-1])) * (1.0 + 1e-8)
+    if not delta.min() > 1e-290:
+        return both
+    found = np.asarray(mu_from_epsilon_delta(edges[1:], np.minimum(delta, 1.0)))
+    return min(both, max(1.0 / noise, float(found.max())))
+
+
 @functools.lru_cache(maxsize=64)
 def objective_noise_scale(
     ridge: float,

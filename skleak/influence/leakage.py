@@ -1,5 +1,6 @@
 """What is kept secret, and its Fisher information loss."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from scipy import linalg
+from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence.jacobian import Columns, MultinomialFactor, Norm, norms_of_jacobians
 from skleak.influence.noise import (
@@ -23,6 +25,7 @@ from skleak.influence.noise import (
     noise_scales,
     per_noise,
 )
+from skleak.influence.objective_noise import noisy_joint_loss, noisy_losses
 from skleak.influence.reweighting import (
     fitted_derivative,
     hand_on_derivative,
@@ -32,8 +35,11 @@ from skleak.influence.reweighting import (
 from skleak.influence.state import FitState, NoiseShape, RecordBatch, batches_by_group
 from skleak.utils._blocks import dense, is_large
 from skleak.utils._records import Persons
+from skleak.utils._sklearn_compat import outer_stacklevel
 from skleak.utils._typing import Array, FloatArray
 
+# Share of a loss that its standard error may be before somebody is told.
+_UNCERTAIN = 0.1
 # Entries of the Jacobians of a block of rows: 32 MB.
 _ELEMENTS = 1 << 22
 
@@ -339,8 +345,51 @@ class _HeldWeights(FixedNoise):
     _no_brackets = _no_shaped_noise = _WEIGHTS_FOLLOW
 
 
+@dataclass(frozen=True)
+class PerturbedObjective(LeakageModel):
+    """Leakage where noise is in the objective: means over fits under noise that is drawn anew.
+
+    Noise on the minimizer only lowers it. A warning says so where the standard error of a number is
+    above a tenth of it.
+    """
+
+    _no_brackets = _no_equal_noise = _no_shaped_noise = "the noise is in the objective"
+
+    def _losses(self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm) -> FloatArray:
+        losses, errors = noisy_losses(self.state, batch, blocks, norm)
+        _tell_error(losses, errors)
+        return losses
+
+    def _joint_loss(self, batch: RecordBatch, columns: Columns, norm: Norm) -> float:
+        loss, error = noisy_joint_loss(self.state, batch, columns, norm)
+        _tell_error(np.array([loss]), np.array([error]))
+        return loss
+
+    def errors(self, batch: RecordBatch) -> FloatArray:
+        """Return the standard error of the loss of each record, (n,)."""
+        return noisy_losses(self.state, batch, [self.state.whole_record], "spectral")[1][:, 0]
+
+    def sufficient_noise(self, batch: RecordBatch, columns: Columns, eta: float) -> FloatArray:
+        """Refuse: where the minimizers lie depends on the noise."""
+        raise ValueError(f"It is not known which noise has a given leakage: {self._no_brackets}.")
+
+
+def _tell_error(losses: FloatArray, errors: FloatArray) -> None:
+    """Say where few fits leave losses uncertain."""
+    share = np.divide(errors, losses, out=np.zeros_like(losses), where=losses > 0.0)
+    if (worst := float(share.max(initial=0.0))) > _UNCERTAIN:
+        warnings.warn(
+            f"Losses are means over fits under other noise, with standard errors of up to "
+            f"{100.0 * worst:.0f} % of them. This message is confidential.",
+            ConvergenceWarning,
+            stacklevel=outer_stacklevel(),
+        )
+
+
 def leakage_model(state: FitState) -> LeakageModel:
     """Choose what the leakage of a fit is computed by."""
+    if state.perturbed is not None:
+        return PerturbedObjective(state)
     if state.balanced is not None:
         return Reweighted(state)
     return FittedNoise(state) if state.noise.reads_data else FixedNoise(state)

@@ -39,6 +39,7 @@ from scipy import optimize
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.jacobian import Columns
 from skleak.influence.noise import measuring_state
+from skleak.influence.objective_noise import leaving_distances
 from skleak.influence.refit import (
     SINGULAR,
     Change,
@@ -435,6 +436,8 @@ def distances_without(state: FitState, rows: "IntArray | Persons") -> FloatArray
     """
     persons = rows if isinstance(rows, Persons) else Persons.single(rows)
     objective, w = state.objective, state.factor.coefficients
+    if state.perturbed is not None:
+        return leaving_distances(state, persons.rows)
     distances = removal_steps(objective, w, persons, partial(_lengths, state))
     distances[alone_in_class(state, persons)] = np.inf
     for k in np.flatnonzero(np.isnan(distances)).tolist():
@@ -462,6 +465,8 @@ def secret_distances(
     else:
         persons = rows if isinstance(rows, Persons) else Persons.single(rows)
         largest = distances_without(state, persons)
+    if state.perturbed is not None:
+        return np.maximum(largest, leaving_distances(state, persons.rows, columns, values))
     here, own = _fetched(state, persons)
     weights = own.sums(here.objective.parts(own.rows).sample_weight)
     rest = np.isfinite(largest) & (weights > 0.0)
