@@ -477,7 +477,7 @@ def objective_removal_mu(noise: float, ridge: float) -> float:
     Returns
     -------
     float
-        mu from above, between ``1/noise`` and that of :func:`objective_mu`.
+        mu from above, ``1/noise`` or more.
 
     Notes
     -----
@@ -489,16 +489,15 @@ def objective_removal_mu(noise: float, ridge: float) -> float:
     >>> round(objective_removal_mu(8.0, 1.0), 3), objective_removal_mu(8.0, 128.0)
     (0.214, 0.125)
     """
-    both = objective_mu(noise, ridge)
     top = _removal_is_addition(noise, ridge, False)
     if top <= 0.0:
         return 1.0 / noise
     edges = np.linspace(0.0, top, 4 * _CELLS + 1)
     delta = np.asarray(removal_delta(noise, ridge, edges[:-1])) * (1.0 + 1e-8)
     if not delta.min() > 1e-290:
-        return both
+        return objective_mu(noise, ridge)
     found = np.asarray(mu_from_epsilon_delta(edges[1:], np.minimum(delta, 1.0)))
-    return min(both, max(1.0 / noise, float(found.max())))
+    return max(1.0 / noise, float(found.max()))
 
 
 @functools.lru_cache(maxsize=64)

@@ -25,7 +25,14 @@ from skleak.influence.noise import (
     noise_scales,
     per_noise,
 )
-from skleak.influence.objective_noise import noisy_joint_loss, noisy_losses
+from skleak.influence.objective_noise import (
+    bounded_distances,
+    label_distances,
+    longest_lengths,
+    noise_draws,
+    noisy_joint_loss,
+    noisy_losses,
+)
 from skleak.influence.reweighting import (
     fitted_derivative,
     hand_on_derivative,
@@ -210,9 +217,30 @@ class LeakageModel(ABC):
             replace(batch, reweights=np.ones_like(batch.reweights))
         )
 
+    def errors(self, batch: RecordBatch) -> FloatArray:
+        """Return the standard errors of the losses of records, (n,): zero where these are exact."""
+        return np.zeros(len(batch))
+
     def alone(self) -> "LeakageModel":
         """Return the same without records, for whoever brings records along."""
         return replace(self, state=measuring_state(self.state))
+
+    def apart(self, batch: RecordBatch, columns: Array | None, values: FloatArray) -> FloatArray:
+        """Bound how far releases under values of some columns lie apart, in noise units, (n,).
+
+        From rows alone, for noise that is not on the minimizer. Shapes: ``columns`` (k,), None for
+        the target; ``values`` (m, k) or (n, m, k).
+        """
+        raise NotImplementedError
+
+    def told_exactly(self, columns: Array | None) -> bool:
+        """Return True if that is the distance itself, and no bound."""
+        return True
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a report says of the mechanism."""
+        return {}
 
     @property
     def conditional(self) -> "LeakageModel":
@@ -366,8 +394,34 @@ class PerturbedObjective(LeakageModel):
         return loss
 
     def errors(self, batch: RecordBatch) -> FloatArray:
-        """Return the standard error of the loss of each record, (n,)."""
+        """Return the standard errors of the losses of records, (n,)."""
         return noisy_losses(self.state, batch, [self.state.whole_record], "spectral")[1][:, 0]
+
+    def apart(self, batch: RecordBatch, columns: Array | None, values: FloatArray) -> FloatArray:
+        """Bound how far releases under values of some columns lie apart, in noise units, (n,)."""
+        if columns is None and self.told_exactly(None):
+            return label_distances(self.state, batch)
+        lengths = longest_lengths(dense(batch.X), columns, values)
+        return bounded_distances(self.state, lengths, batch.factors)
+
+    def told_exactly(self, columns: Array | None) -> bool:
+        """Return True for labels: another target is in the curvature, and columns are, too."""
+        return columns is None and self.state.noise_elsewhere.width is None
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a report says of the mechanism."""
+        losses, errors = noisy_losses(
+            self.state, self.state.training, [self.state.whole_record], "spectral"
+        )
+        worst = np.divide(errors, losses, out=np.zeros_like(losses), where=losses > 0.0).max()
+        width = self.state.noise_elsewhere.width
+        return {
+            "mechanism": "objective",
+            "loss": self.state.objective.loss.name if width is None else "pseudo-Huber",
+            "n_simulated_fits": len(self.state.once(noise_draws).coefficients),
+            "simulation_error": float(worst),
+        }
 
     def sufficient_noise(self, batch: RecordBatch, columns: Columns, eta: float) -> FloatArray:
         """Refuse: where the minimizers lie depends on the noise."""
@@ -386,10 +440,14 @@ def _tell_error(losses: FloatArray, errors: FloatArray) -> None:
         )
 
 
+# By the names of mechanisms.
+_ELSEWHERE: dict[str, type[LeakageModel]] = {"objective": PerturbedObjective}
+
+
 def leakage_model(state: FitState) -> LeakageModel:
     """Choose what the leakage of a fit is computed by."""
-    if state.perturbed is not None:
-        return PerturbedObjective(state)
+    if state.noise_elsewhere is not None:
+        return _ELSEWHERE[state.noise_elsewhere.mechanism.name](state)
     if state.balanced is not None:
         return Reweighted(state)
     return FittedNoise(state) if state.noise.reads_data else FixedNoise(state)

@@ -37,7 +37,7 @@ from skleak.utils._linalg import weighted_gram
 from skleak.utils._typing import FloatArray, IntArray
 
 # Fits under other noise: as many as take so many multiplications, and no more than are of use.
-_WORK, _FEWEST, _MOST = 2e10, 16, 256
+_WORK, _FEWEST, _MOST = 3e9, 16, 1024
 _STEPS = 10  # Newton steps of a fit, about
 _ELEMENTS = 1 << 22  # entries of the tables of a block of rows: 32 MB
 _REACHED = 1e-7  # relative, of the largest joint loss
@@ -55,7 +55,7 @@ class Draws:
 
 def noise_draws(state: FitState) -> Draws:
     """Minimize under independent draws of the noise; call by ``state.once``."""
-    noise, (n, p) = state.perturbed, state.objective.X.shape
+    noise, (n, p) = state.noise_elsewhere, state.objective.X.shape
     few = _WORK / (_STEPS * max(1.0, float(n) * p * p))
     b = np.random.default_rng(0).standard_normal((int(np.clip(few, _FEWEST, _MOST)) // 2, p))
     b = np.concatenate([b, -b])  # the noise that is linear in b cancels
@@ -86,7 +86,7 @@ class _Rows:
 
     @classmethod
     def of(cls, state: FitState, batch: RecordBatch, draws: Draws) -> "_Rows":
-        noise, x = state.perturbed, dense(batch.X)
+        noise, x = state.noise_elsewhere, dense(batch.X)
         g, c, q = noise.derivatives(x @ draws.coefficients.T, batch.y[:, None])
         h, e = (np.ones_like(g), np.zeros_like(g)) if noise.width is None else (c, q)
         u = np.einsum("ni,bij->nbj", x, draws.inverse_hessians, optimize=True)
@@ -179,7 +179,7 @@ def label_distances(state: FitState, batch: RecordBatch) -> FloatArray:
     Exact for minimizers of the logistic loss; with what covers the error of a solver an upper
     bound. Infinite for another loss, in whose curvature the target is.
     """
-    noise = state.perturbed
+    noise = state.noise_elsewhere
     lengths = batch.factors * np.linalg.norm(dense(batch.X), axis=1)
     shift = lengths / noise.gradient_noise_scale if noise.width is None else np.inf
     return np.where(lengths > 0.0, np.hypot(shift, noise.output_mu), 0.0)
@@ -190,17 +190,16 @@ def bounded_distances(
 ) -> FloatArray:
     """Bound the mu of one record, in units of the noise, whatever the others are, (n,).
 
-    Of its being replaced by another one that is no longer; or, as a replacement by zeros, of its
-    leaving. Shapes: ``lengths``, ``weights`` (n,).
+    Of its being replaced by another one that is no longer, or of its leaving, which is replacing it
+    by zeros. Records are as long as is promised at most, and weigh as much as one of the fit.
+    Shapes: ``lengths``, ``weights`` (n,).
     """
-    noise, two_sided = state.perturbed, state.perturbed.width is not None
-    moved, there = lengths * weights, lengths * weights > 0.0
-    if not np.any(there):
-        return np.zeros(len(moved))
-    # A bound of moves rises with them, and falls with the least weight.
-    longest, least = float(moved.max()), float(weights[there].min())
+    noise, two_sided = state.noise_elsewhere, state.noise_elsewhere.width is not None
+    moved, there, alone = lengths * weights, lengths * weights > 0.0, leaves and not two_sided
     slope = 1.0 if noise.width is None else noise.width
-    alone = leaves and not two_sided
+    longest, every = noise.sensitivity / slope, state.objective.sample_weight
+    # A bound of moves rises with them, and falls with the least weight.
+    least = float(min(every[every > 0.0].min(), weights.min(where=there, initial=np.inf)))
     cells = np.minimum(np.searchsorted(_LENGTHS, moved / longest), len(_LENGTHS) - 1)
     found = np.zeros(len(moved))
     for cell in np.unique(cells[there]):
@@ -292,7 +291,7 @@ class _Together:
 
     @classmethod
     def of(cls, state: FitState, batch: RecordBatch) -> "_Together":
-        noise, x = state.perturbed, dense(batch.X)
+        noise, x = state.noise_elsewhere, dense(batch.X)
         w, s = state.once(noise_draws).coefficients, batch.factors[:, None]
         g, c, q = noise.derivatives(x @ w.T, batch.y[:, None])
         h, e = (np.ones_like(g), np.zeros_like(g)) if noise.width is None else (c, q)
@@ -330,7 +329,7 @@ def candidate_log_densities(
     Shapes: ``X`` (m, p) and ``y`` (m,) of the candidates; ``coefficients`` (k, p); returns (k, m),
     up to a number for each minimizer. The others are what they are; the weight is that of the row.
     """
-    noise, objective = state.perturbed, state.objective
+    noise, objective = state.noise_elsewhere, state.objective
     s = objective.sample_weight.copy()
     weight, s[row] = s[row], 0.0
     found = np.empty((len(coefficients), len(X)))
@@ -361,7 +360,7 @@ def candidate_success(
     the parameters, or rounding, adds can only lower it. Shapes as for `candidate_log_densities`;
     ``prior`` (m,).
     """
-    noise, objective = state.perturbed, state.objective
+    noise, objective = state.noise_elsewhere, state.objective
     generator, strata = np.random.default_rng(random_state), np.flatnonzero(prior > 0.0)
     found, variance = 0.0, 0.0
     for m in strata:

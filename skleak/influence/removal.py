@@ -436,7 +436,7 @@ def distances_without(state: FitState, rows: "IntArray | Persons") -> FloatArray
     """
     persons = rows if isinstance(rows, Persons) else Persons.single(rows)
     objective, w = state.objective, state.factor.coefficients
-    if state.perturbed is not None:
+    if state.noise_elsewhere is not None:
         return leaving_distances(state, persons.rows)
     distances = removal_steps(objective, w, persons, partial(_lengths, state))
     distances[alone_in_class(state, persons)] = np.inf
@@ -465,7 +465,7 @@ def secret_distances(
     else:
         persons = rows if isinstance(rows, Persons) else Persons.single(rows)
         largest = distances_without(state, persons)
-    if state.perturbed is not None:
+    if state.noise_elsewhere is not None:
         return np.maximum(largest, leaving_distances(state, persons.rows, columns, values))
     here, own = _fetched(state, persons)
     weights = own.sums(here.objective.parts(own.rows).sample_weight)

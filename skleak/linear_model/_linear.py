@@ -1,7 +1,7 @@
 """Private linear, logistic, and Poisson regression."""
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from numbers import Real
 from typing import Any, ClassVar, Literal
@@ -20,6 +20,8 @@ from skleak._released import (
     ReleasedModel,
     ReleasedPoissonRegressor,
 )
+from skleak.influence.jacobian import FitFactor
+from skleak.influence.state import FitState
 from skleak.linear_model._base import PrivateLinearModel
 from skleak.linear_model.moments import ReleasedMoments
 from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
@@ -134,8 +136,8 @@ class MechanismModel(PrivateLinearModel):
             "X must lie in memory": is_large_source(X),
         }
 
-    def _release_by_mechanism(self, objective: Objective, task: Task) -> None:
-        """Fit with noise from public numbers. Nothing confidential is kept."""
+    def _release_by_mechanism(self, objective: Objective, task: Task, labels: Any) -> None:
+        """Fit with noise from public numbers."""
         goal, promises = self.noise_scale, self._promises()
         assert promises.data_norm is not None
         with task.part("calibration"):
@@ -170,6 +172,13 @@ class MechanismModel(PrivateLinearModel):
             )
         with task.part("solve"):
             draw_by_mechanism(noise, self, objective)
+        p, known = objective.n_parameters, getattr(self, "feature_names_in_", None)
+        # What a minimizer without noise would be is not known, and asked by nobody.
+        lost = FitFactor(np.full(p, np.nan), np.empty((0, 0)), self._loss, objective.fit_intercept)
+        objective = replace(objective, alpha=self._penalty)
+        scale = getattr(self, "gradient_noise_scale_", self.noise_scale_)
+        state = FitState(objective, lost, scale, bool(self.private_target), feature_names=known)
+        self._state = replace(state, row_labels=labels, noise_elsewhere=noise)
         # By which a release tells that a pipeline was changed; no copy has it.
         self._trained = fingerprint(objective.X), fingerprint(objective.y[:, None])
 

@@ -461,6 +461,7 @@ class MeasuredModel(LinearModelParameters):
     _goal: NoiseGoal | None
     # losses of which `fit` told, not yet asked for; None where whoever asks is to be told
     _losses_told: FloatArray | None
+    _guarantee: Any
 
     @abstractmethod
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
@@ -469,7 +470,7 @@ class MeasuredModel(LinearModelParameters):
     @cached_property
     def fisher_information_loss_(self) -> FloatArray:
         """Fisher information loss of each training record. Confidential."""
-        state = self._confidential_state()
+        state = self._measured_state()
         state.once(warn_if_uneven)
         if "_losses_told" not in self.__dict__:
             return training_loss(state)
@@ -479,28 +480,36 @@ class MeasuredModel(LinearModelParameters):
     @cached_property
     def diagonal_fisher_information_loss_(self) -> FloatArray:
         """Root mean square of it over the unknowns of each training record. Confidential."""
-        return training_loss(self._confidential_state(), "trace")
+        return training_loss(self._measured_state(), "trace")
+
+    @property
+    def fisher_information_loss_error_(self) -> FloatArray:
+        """Standard error of `fisher_information_loss_` by simulation. Confidential."""
+        state = self._measured_state()
+        return leakage_model(state).errors(state.training)
 
     def __dir__(self) -> Iterable[str]:
         """Leave out what is not computed yet: whoever lists attributes does not ask for it."""
-        pending = {*COMPUTED_ON_DEMAND, "individual_privacy_"} - self.__dict__.keys()
+        pending = {*COMPUTED_ON_DEMAND, "fisher_information_loss_error_", "individual_privacy_"}
+        pending -= self.__dict__.keys()
         names = [name for name in object.__dir__(self) if name not in pending]
         return [name for name in names if hasattr(self, name)]  # as scikit-learn's estimators do
 
     def _confidential_state(self) -> FitState:
+        """Return the fit, for whoever knows noise on its minimizer alone."""
         check_is_fitted(self)
         if not self._mechanism.adds_to_minimizer:
-            labels = (
-                "; and labels given all else are told apart as two Gaussians that lie the norm of "
-                "the row, with the column of an intercept, times its weight, and times sqrt(2) of "
-                "more than two classes, over `gradient_noise_scale_` apart"
-            )
             raise AttackNotApplicableError(
                 f"{self._mechanism.unmeasured} "
-                "`release().provenance_['differential_privacy']` bounds every attack"
-                f"{labels if hasattr(self, 'classes_') else ''}. Fit with "
-                '`mechanism="output"` to measure.'
+                "`release().provenance_['differential_privacy']` bounds every attack, and "
+                "`leakage_report()` says what is known of every record. Fit with "
+                '`mechanism="output"` for more.'
             )
+        return self._measured_state()
+
+    def _measured_state(self) -> FitState:
+        """Return the fit, whose `leakage_model` knows where its noise is."""
+        check_is_fitted(self)
         if not hasattr(self, "_state"):
             raise NotFittedError(
                 f"This {type(self).__name__} was unpickled or copied, which drops its noiseless "
@@ -514,7 +523,7 @@ class MeasuredModel(LinearModelParameters):
 
         Confidential.
         """
-        state = self._confidential_state()
+        state = self._measured_state()
         if queries is None:
             return state
         return seen_through(state, dense(self._read(queries, "the queries")))
@@ -540,7 +549,7 @@ class MeasuredModel(LinearModelParameters):
 
     def _records(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         """Validate records to measure; the training records where there are none."""
-        state = self._confidential_state()
+        state = self._measured_state()
         if X is None and y is None:
             return state.objective.X, state.objective.y
         if X is None or y is None:
@@ -739,6 +748,7 @@ class MeasuredModel(LinearModelParameters):
             rung_moves=self._rung_moves(),
             index=index,
             exact=exact,
+            guarantee=None if self._mechanism.adds_to_minimizer else self._guarantee,
         )
 
     def _measured(

@@ -28,6 +28,7 @@ from skleak.influence.removal import (
     secret_distances,
 )
 from skleak.influence.state import FitState, without_records
+from skleak.linear_model._goals import LinearModelProblem
 from skleak.linear_model._measured import (
     COMPUTED_ON_DEMAND,
     MeasuredModel,
@@ -205,7 +206,7 @@ class IndividuallyMeasuredModel(MeasuredModel):
 
     def _row_index(self, rows: "IntArray | Persons | None") -> pd.Index:
         """Index of training records, of all for None, or of persons."""
-        state = self._confidential_state()
+        state = self._measured_state()
         if state.persons is not None or isinstance(rows, Persons):
             persons = rows if isinstance(rows, Persons) else state.persons
             assert persons is not None
@@ -226,11 +227,12 @@ class IndividuallyMeasuredModel(MeasuredModel):
         self, features: Any, values: npt.ArrayLike | None
     ) -> tuple[IntArray | None, FloatArray]:
         """Columns of a secret, (k,), and the values that it may have, (n_values, k)."""
-        state, columns = self._confidential_state(), None
+        state, columns = self._measured_state(), None
         if not is_target(features, state.feature_names):
             columns = resolve_features(features, state.feature_names, state.n_features)
         if values is None:
-            found = self._fitted_problem().block(TARGET if columns is None else columns).values
+            problem = LinearModelProblem.of(state, self._terms)
+            found = problem.block(TARGET if columns is None else columns).values
             if len(found) > MOST_VALUES:
                 raise ValueError(
                     f"`features` has {len(found)} distinct values, more than {MOST_VALUES}. Pass "
@@ -521,7 +523,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
 
     def _warn_if_unprotected(self) -> None:
         """Say to whoever releases, and nowhere else, that the noise does not hide some value."""
-        if self._terms.seeded or not hasattr(self, "_state"):
+        if self._terms.seeded or not hasattr(self, "_state") or self._state.noise_elsewhere:
             return
         objective, factor = self._state.objective, self._state.factor
         large = is_large(objective.X)
@@ -557,10 +559,11 @@ class ReleasableModel(IndividuallyMeasuredModel):
         fit = self.__dict__.get("_state")
         if fit is not None:
             _ = self._guarantee
+            elsewhere = fit.noise_elsewhere is not None  # whose losses take fits
             # A copy cannot compute its losses: they travel with it, unless they are costly.
             seconds = fit.factor.seconds_of_all(fit.objective.n_records)
             missing = [name for name in COMPUTED_ON_DEMAND if name not in self.__dict__]
-            if fit.balanced is None and not is_large(fit.objective.X) and missing:
+            if fit.balanced is None and not (elsewhere or is_large(fit.objective.X)) and missing:
                 warn_if_costly(
                     "What the records leak is left out of the copy: to find it",
                     seconds,

@@ -94,8 +94,8 @@ class ObjectivePerturbation(Mechanism):
     name: ClassVar[str] = "objective"
     title: ClassVar[str] = "objective perturbation"
     unmeasured: ClassVar[str] = (
-        "What records leak through noise in the objective is not measured, and attacks on it are "
-        "not known: the formulas of noise on the parameters do not hold for it."
+        "Attacks on noise in the objective are not known, nor goals that measure: the formulas of "
+        "noise on the parameters do not hold for it."
     )
 
     def calibrate(self, goal: "EpsilonDelta | GaussianDP", public: PublicTable) -> "ObjectiveNoise":
