@@ -33,7 +33,7 @@ from skleak.accounting.objective import objective_mu, objective_removal_mu
 from skleak.influence.jacobian import Columns, Norm
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._blocks import dense, row_blocks
-from skleak.utils._linalg import weighted_gram
+from skleak.utils._linalg import dense_seconds, warn_if_costly, weighted_gram
 from skleak.utils._typing import FloatArray, IntArray
 
 # Fits under other noise: as many as take so many multiplications, and no more than are of use.
@@ -42,7 +42,7 @@ _STEPS = 10  # Newton steps of a fit, about
 _ELEMENTS = 1 << 22  # entries of the tables of a block of rows: 32 MB
 _REACHED = 1e-7  # relative, of the largest joint loss
 # Lengths of records at which bounds are computed, as shares of the longest: others are rounded up.
-_LENGTHS = np.append(np.geomspace(1e-3, 0.5, 16), np.linspace(0.5, 1.0, 26)[1:])
+_LENGTHS = np.append(np.geomspace(1e-3, 0.5, 10), np.linspace(0.5, 1.0, 17)[1:])
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,14 @@ class Draws:
 def noise_draws(state: FitState) -> Draws:
     """Minimize under independent draws of the noise; call by ``state.once``."""
     noise, (n, p) = state.noise_elsewhere, state.objective.X.shape
-    few = _WORK / (_STEPS * max(1.0, float(n) * p * p))
-    b = np.random.default_rng(0).standard_normal((int(np.clip(few, _FEWEST, _MOST)) // 2, p))
+    n_draws = int(np.clip(_WORK / (_STEPS * max(1.0, float(n) * p * p)), _FEWEST, _MOST))
+    warn_if_costly(
+        f"What records leak by {n_draws} fits of {p} parameters",
+        n_draws * dense_seconds(p, n, _STEPS),
+        8.0 * n_draws * p**2,
+        "Fit fewer columns.",
+    )
+    b = np.random.default_rng(0).standard_normal((n_draws // 2, p))
     b = np.concatenate([b, -b])  # the noise that is linear in b cancels
     records = state.objective.X, state.objective.y, state.objective.sample_weight
     w = np.stack([noise.minimum(*records, noise.gradient_noise_scale * one)[0] for one in b])
@@ -206,7 +212,7 @@ def bounded_distances(
         length = float(longest * _LENGTHS[cell])
         given = noise.gradient_noise_scale / (length * slope), noise.strength * least / length**2
         mu = objective_removal_mu(*given) if alone else objective_mu(*given, two_sided=two_sided)
-        found[there & (cells == cell)] = np.hypot(mu, noise.output_mu)
+        found[there & (cells == cell)] = np.hypot(min(mu, noise.mu), noise.output_mu)
     return found
 
 

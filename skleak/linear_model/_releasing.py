@@ -460,7 +460,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
 
     def _redraw(self, random_state: RandomState) -> None:
         """Draw the release of this very fit, or another one, as a fit with that seed draws it."""
-        state = self._state if hasattr(self, "_state") else self._confidential_state()
+        found = hasattr(self, "_state") and self._mechanism.adds_to_minimizer
+        state = self._state if found else self._confidential_state()
         drawn = draw_release(state, random_state)
         self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
         self.coef_, self.intercept_ = self._shaped(drawn.parameters, state.factor.weights.size)

@@ -322,8 +322,9 @@ class LeakageReport(SharedReport):
     values, "number", or "numbers", a block of them; ``exact`` is False where the distance is that
     of one Newton step or of first order, and ``note`` says why, or by which bound it is known.
     ``share_removed``: of the squared error of an attacker who expects a normal law with the mean
-    and the spread of the column, at most this share is removed (van Trees), and ``van_trees_error`` is left at least: in up to
-    three records, which one Newton step, exact for the squared loss, finds the most exposed.
+    and the spread of the column, at most this share is removed (van Trees), and ``van_trees_error``
+    is left at least: in up to three records, which one Newton step, exact for the squared loss,
+    finds the most exposed.
 
     Entries of ``dataset`` that not every fit has are None or nan elsewhere.
     ``conditional_mean_loss`` and ``conditional_max_loss`` hold the weights of a reweighting fixed.
