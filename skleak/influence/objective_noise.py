@@ -38,6 +38,7 @@ from skleak.utils._typing import FloatArray, IntArray
 
 # Fits under other noise: as many as take so many multiplications, and no more than are of use.
 _WORK, _FEWEST, _MOST = 3e9, 16, 1024
+_GROUPS = 8  # of draws, from which standard errors are found
 _STEPS = 10  # Newton steps of a fit, about
 _ELEMENTS = 1 << 22  # entries of the tables of a block of rows: 32 MB
 _REACHED = 1e-7  # relative, of the largest joint loss
@@ -57,6 +58,7 @@ def noise_draws(state: FitState) -> Draws:
     """Minimize under independent draws of the noise; call by ``state.once``."""
     noise, (n, p) = state.noise_elsewhere, state.objective.X.shape
     n_draws = int(np.clip(_WORK / (_STEPS * max(1.0, float(n) * p * p)), _FEWEST, _MOST))
+    n_draws -= n_draws % (2 * _GROUPS)
     warn_if_costly(
         f"What records leak by {n_draws} fits of {p} parameters",
         n_draws * dense_seconds(p, n, _STEPS),
@@ -64,7 +66,7 @@ def noise_draws(state: FitState) -> Draws:
         "Fit fewer columns.",
     )
     b = np.random.default_rng(0).standard_normal((n_draws // 2, p))
-    b = np.concatenate([b, -b])  # the noise that is linear in b cancels
+    b = np.concatenate([b, -b])  # what is linear in b cancels
     records = state.objective.X, state.objective.y, state.objective.sample_weight
     w = np.stack([noise.minimum(*records, noise.gradient_noise_scale * one)[0] for one in b])
     inverses = np.empty((len(w), p, p))
@@ -75,79 +77,45 @@ def noise_draws(state: FitState) -> Draws:
     return Draws(w, inverses)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of a dense block, and what their information is made of at every draw, (n, B) each."""
+def _derivatives(
+    state: FitState, batch: RecordBatch, coefficients: FloatArray
+) -> tuple[FloatArray, ...]:
+    """Return dense rows, (n, p), and g, c, q, h and e of the module times the weights, (n, B)."""
+    noise, x, s = state.noise_elsewhere, dense(batch.X), batch.factors[:, None]
+    g, c, q = (s * one for one in noise.derivatives(x @ coefficients.T, batch.y[:, None]))
+    h, e = (s + 0.0 * g, 0.0 * g) if noise.width is None else (c, q)
+    return x, g, c, q, h, e
 
-    x: FloatArray  # (n, p)
-    s: FloatArray  # weights, (n, 1)
-    g: FloatArray
-    c: FloatArray
-    q: FloatArray
-    h: FloatArray  # minus the derivatives of g and of c in the target
-    e: FloatArray
-    u: FloatArray  # (n, B, p)
-    v: FloatArray
-    variance: float  # of the noise
 
-    @classmethod
-    def of(cls, state: FitState, batch: RecordBatch, draws: Draws) -> "_Rows":
-        noise, x = state.noise_elsewhere, dense(batch.X)
-        g, c, q = noise.derivatives(x @ draws.coefficients.T, batch.y[:, None])
-        h, e = (np.ones_like(g), np.zeros_like(g)) if noise.width is None else (c, q)
-        u = np.einsum("ni,bij->nbj", x, draws.inverse_hessians, optimize=True)
-        v = np.einsum("nbj,nj->nb", u, x)
-        variance = noise.gradient_noise_scale**2
-        return cls(x, batch.factors[:, None], g, c, q, h, e, u, v, variance)
-
-    def along(self, draws: Draws, a: FloatArray, t: FloatArray) -> FloatArray:
-        """Information of each draw along directions a of rows, (n, p), and t of targets, (n,)."""
-        w, target = a @ draws.coefficients.T, t[:, None]
-        m, z = self.c * w - self.h * target, self.q * w - self.e * target
-        x, size = np.sum(self.x * a, axis=1)[:, None], np.sum(a**2, axis=1)[:, None]
-        mean = self.g**2 * size + 2.0 * self.g * m * x + m**2 * np.sum(self.x**2, axis=1)[:, None]
-        u = np.einsum("nbj,nj->nb", self.u, a)
-        spread = np.einsum("ni,bij,nj->nb", a, draws.inverse_hessians, a, optimize=True)
-        both = (z * self.v) ** 2 + 4.0 * z * self.c * self.v * u
-        both += 2.0 * self.c**2 * (u**2 + self.v * spread)
-        return np.asarray(self.s**2 * (mean / self.variance + both))
-
-    def traces(self, draws: Draws, basis: FloatArray, unit: float) -> FloatArray:
-        """Sum of the information of each draw over all directions of a block, (n, B)."""
-        w, x, u = draws.coefficients @ basis, self.x @ basis, self.u @ basis
-        g, c, q, v, precision = self.g, self.c, self.q, self.v, self.variance
-        size, inner = np.sum(self.x**2, axis=1)[:, None], np.einsum("nbk,bk->nb", u, w)
-        squares = np.sum(w**2, axis=1)
-        mean = g**2 * np.sum(basis**2) + 2.0 * g * c * (x @ w.T) + c**2 * size * squares
-        inverse = np.einsum("ik,bij,jk->b", basis, draws.inverse_hessians, basis, optimize=True)
-        both = (q * v) ** 2 * squares + 4.0 * q * c * v * inner
-        both += 2.0 * c**2 * (np.sum(u**2, axis=2) + v * inverse)
-        target = self.h**2 * size / precision + (self.e * v) ** 2
-        return np.asarray(self.s**2 * (mean / precision + both + unit**2 * target))
-
-    def information(self, draws: Draws, basis: FloatArray, unit: float) -> FloatArray:
-        """Mean information over a block of columns, (p, k), and a target of some unit."""
-        w, n_draws = draws.coefficients @ basis, len(draws.coefficients)
-        x, u, k = self.x @ basis, self.u @ basis, basis.shape[1]
-        inverse = (basis.T @ draws.inverse_hessians @ basis).reshape(n_draws, -1)
-        outer = (w[:, :, None] * w[:, None]).reshape(n_draws, -1)
-        g, c, q, h, e, v, precision = self.g, self.c, self.q, self.h, self.e, self.v, self.variance
-        size = np.sum(self.x**2, axis=1)[:, None]
-        found = np.zeros((len(x), k + (unit > 0.0), k + (unit > 0.0)))
-        square = (c**2 * size / precision + (q * v) ** 2) @ outer + 2.0 * c**2 * v @ inverse
-        cross = x[:, :, None] * (g * c @ w)[:, None] / precision
+def _information(
+    state: FitState, batch: RecordBatch, draws: Draws, blocks: Sequence[Columns]
+) -> list[FloatArray]:
+    """Mean information about records over blocks of k columns, the target last, (n, k, k) each."""
+    rows, g, c, q, h, e = _derivatives(state, batch, draws.coefficients)
+    every = np.einsum("ni,bij->nbj", rows, draws.inverse_hessians, optimize=True)
+    v = np.einsum("nbj,nj->nb", every, rows)
+    variance, size = state.noise_elsewhere.gradient_noise_scale**2, np.sum(rows**2, axis=1)[:, None]
+    found, n_draws = [], len(draws.coefficients)
+    for block in blocks:
+        basis, unit = block.basis(rows.shape[1]), block.target_length
+        w, x, u, k = draws.coefficients @ basis, rows @ basis, every @ basis, basis.shape[1]
+        inverse = (basis.T @ draws.inverse_hessians @ basis).reshape(n_draws, k * k)
+        outer = (w[:, :, None] * w[:, None]).reshape(n_draws, k * k)
+        square = (c**2 * size / variance + (q * v) ** 2) @ outer + 2.0 * (c**2 * v) @ inverse
+        cross = x[:, :, None] * (g * c @ w)[:, None] / variance
         cross += 2.0 * w.T @ ((q * c * v)[:, :, None] * u)
-        block = square.reshape(len(x), k, k) + cross + cross.transpose(0, 2, 1)
-        block += 2.0 * (u.transpose(0, 2, 1) * (c**2)[:, None]) @ u
-        block += (np.sum(g**2, axis=1) / precision)[:, None, None] * (basis.T @ basis)
-        found[:, :k, :k] = block
+        one = np.zeros((len(x), k + (unit > 0.0), k + (unit > 0.0)))
+        one[:, :k, :k] = square.reshape(len(x), k, k) + cross + cross.transpose(0, 2, 1)
+        one[:, :k, :k] += 2.0 * (u.transpose(0, 2, 1) * (c**2)[:, None]) @ u
+        one[:, :k, :k] += np.sum(g**2, axis=1)[:, None, None] / variance * (basis.T @ basis)
         if unit > 0.0:
-            rows = -np.sum(h * g, axis=1)[:, None] * x / precision
-            rows -= (h * c * size / precision + e * q * v**2) @ w
-            rows -= 2.0 * np.einsum("nb,nbk->nk", e * c * v, u)
-            found[:, :k, k] = found[:, k, :k] = unit * rows
-            found[:, k, k] = unit**2 * np.sum(h**2 * size / precision + (e * v) ** 2, axis=1)
-        return np.asarray(found * (self.s**2 / n_draws)[:, :, None])
+            own = -np.sum(h * g, axis=1)[:, None] * x / variance
+            own -= (h * c * size / variance + e * q * v**2) @ w
+            own -= 2.0 * np.einsum("nb,nbk->nk", e * c * v, u)
+            one[:, :k, k] = one[:, k, :k] = unit * own
+            one[:, k, k] = unit**2 * np.sum(h**2 * size / variance + (e * v) ** 2, axis=1)
+        found.append(one / n_draws)
+    return found
 
 
 def noisy_losses(
@@ -155,28 +123,34 @@ def noisy_losses(
 ) -> tuple[FloatArray, FloatArray]:
     """Losses of each record over each block, and their standard errors, (n, n_blocks) each.
 
-    A mean over draws: the largest eigenvalue of a mean is, on average, above that of what it
-    estimates.
+    The largest eigenvalue of a mean is, on average, above that of what it estimates.
     """
     draws, d = state.once(noise_draws), state.n_features
+    groups = [Draws(*parts) for parts in zip(*map(_groups, vars(draws).values()), strict=True)]
     losses, errors = np.zeros((2, len(batch), len(blocks)))
-    for which in row_blocks(len(batch), draws.coefficients.size + 2 * d * d, _ELEMENTS):
-        rows = _Rows.of(state, batch.take(which), draws)
-        for k, block in enumerate(blocks):
-            basis, unit = block.basis(d), block.target_length
-            found = rows.information(draws, basis, unit)
+    width = draws.coefficients.size + 2 * d * d * len(groups) * len(blocks)
+    for which in row_blocks(len(batch), width, _ELEMENTS):
+        parts = [_information(state, batch.take(which), one, blocks) for one in groups]
+        for k, part in enumerate(zip(*parts, strict=True)):
+            each = np.trace(part, axis1=2, axis2=3) / part[0].shape[1]
             if norm == "spectral":
-                values, vectors = np.linalg.eigh(found)
-                square, top = values[:, -1], vectors[:, :, -1]
-                target = unit * top[:, -1] if unit > 0.0 else np.zeros(len(top))
-                each = rows.along(draws, top[:, : basis.shape[1]] @ basis.T, target)
-            else:
-                square = np.trace(found, axis1=1, axis2=2) / len(found[0])
-                each = rows.traces(draws, basis, unit) / len(found[0])
-            losses[which, k] = loss = np.sqrt(np.maximum(square, 0.0))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                errors[which, k] = np.nan_to_num(0.5 * _error(each) / loss)
+                top = np.linalg.eigh(np.mean(part, axis=0))[1][:, :, -1]
+                each = np.einsum("gnij,ni,nj->gn", part, top, top, optimize=True)
+            losses[which, k], errors[which, k] = _roots(each)
     return losses, errors
+
+
+def _groups(values: FloatArray) -> FloatArray:
+    """Split what belongs to draws, (B, ...), into groups of as many pairs, (G, B / G, ...)."""
+    pairs = values.reshape(2, _GROUPS, -1, *values.shape[1:])  # of opposite noise
+    return np.concatenate(list(pairs), axis=1)
+
+
+def _roots(squares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Roots of means over groups, (G, ...), and their standard errors."""
+    roots = np.sqrt(np.maximum(squares.mean(axis=0), 0.0))
+    errors = np.std(squares, axis=0, ddof=1) / np.sqrt(len(squares))
+    return roots, np.divide(0.5 * errors, roots, out=np.zeros_like(errors), where=roots > 0.0)
 
 
 def label_distances(state: FitState, batch: RecordBatch) -> FloatArray:
@@ -247,84 +221,46 @@ def noisy_joint_loss(
     state: FitState, batch: RecordBatch, columns: Columns, norm: Norm
 ) -> tuple[float, float]:
     """Loss of all records together, and its standard error."""
-    draws, basis, unit = state.once(noise_draws), columns.basis(state.n_features), 0.0
+    draws, basis = state.once(noise_draws), columns.basis(state.n_features)
     if norm == "trace":  # the mean over records of their mean squares, as if all erred together
         losses, errors = noisy_losses(state, batch, [columns], norm)
         loss = float(np.sqrt(np.mean(losses**2)))
         return loss, float(np.mean(losses * errors) / loss) if loss > 0.0 else 0.0
     unit, k = columns.target_length, basis.shape[1]
-    together, shape = _Together.of(state, batch), (len(batch), k + (unit > 0.0))
+    x, *derivatives = _derivatives(state, batch, draws.coefficients)
+    variance = state.noise_elsewhere.gradient_noise_scale**2
 
     def applied(flat: FloatArray) -> tuple[FloatArray, FloatArray]:
-        moved = flat.reshape(shape)
-        target = unit * moved[:, -1] if unit > 0.0 else np.zeros(len(moved))
-        squares, rows, targets = together.applied(draws, moved[:, :k] @ basis.T, target)
-        found = np.column_stack([rows @ basis, *([unit * targets] if unit > 0.0 else [])])
+        """Information of each draw along a direction of all records, and the mean applied to it."""
+        moved = np.column_stack([flat.reshape(len(x), -1), np.zeros(len(x))])
+        a, t = moved[:, :k] @ basis.T, unit * moved[:, k]
+        squares, rows, targets = np.zeros(len(draws.coefficients)), np.zeros_like(x), 0.0 * t
+        for i, (w, inverse) in enumerate(zip(*vars(draws).values(), strict=True)):
+            g, c, q, h, e = (one[:, i] for one in derivatives)
+            mean = g @ a + (c * (a @ w) - h * t) @ x
+            cross = (x * c[:, None]).T @ a
+            change = (x * (q * (a @ w) - e * t)[:, None]).T @ x + cross + cross.T
+            turned = inverse @ change @ inverse
+            squares[i] = mean @ mean / variance + np.sum(turned * change)
+            own, on = x @ mean / variance, x @ turned
+            both = np.sum(on * x, axis=1)
+            rows += np.outer(c * own + q * both, w) + np.outer(g, mean / variance)
+            rows += 2.0 * c[:, None] * on
+            targets -= h * own + e * both
+        found = np.column_stack([rows @ basis, unit * targets])[:, : k + (unit > 0.0)]
         return squares, found.ravel() / len(squares)
 
-    size = shape[0] * shape[1]
-    if not size or not np.any(batch.factors):
+    size = len(x) * (k + (unit > 0.0))
+    if not np.any(batch.factors) or not size:
         return 0.0, 0.0
-    start = np.random.default_rng(0).standard_normal(size)
+    operator = LinearOperator((size, size), matvec=lambda flat: applied(flat)[1], dtype=float)
     if size > 2:
-        operator = LinearOperator((size, size), matvec=lambda v: applied(v)[1], dtype=float)
-        start = eigsh(operator, 1, v0=start, tol=_REACHED)[1][:, 0]
+        start = np.random.default_rng(0).standard_normal(size)
+        top = eigsh(operator, 1, v0=start, tol=_REACHED)[1][:, 0]
     else:
-        start = np.linalg.eigh(np.stack([applied(v)[1] for v in np.eye(size)]))[1][:, -1]
-    squares = applied(start)[0]
-    loss = float(np.sqrt(squares.mean()))
-    return loss, float(0.5 * _error(squares) / loss) if loss > 0.0 else 0.0
-
-
-def _error(each: FloatArray) -> FloatArray:
-    """Find the standard error of the mean over draws (..., B), in pairs of opposite noise."""
-    half = each.shape[-1] // 2
-    pairs = 0.5 * (each[..., :half] + each[..., half:])
-    return np.asarray(np.std(pairs, axis=-1, ddof=1) / np.sqrt(half))
-
-
-@dataclass(frozen=True)
-class _Together:
-    """All rows of a batch, and the derivatives of their losses at every draw, (n, B) each."""
-
-    x: FloatArray  # (n, p)
-    g: FloatArray  # times the weights, as all derivatives
-    c: FloatArray
-    q: FloatArray
-    h: FloatArray
-    e: FloatArray
-    variance: float
-
-    @classmethod
-    def of(cls, state: FitState, batch: RecordBatch) -> "_Together":
-        noise, x = state.noise_elsewhere, dense(batch.X)
-        w, s = state.once(noise_draws).coefficients, batch.factors[:, None]
-        g, c, q = noise.derivatives(x @ w.T, batch.y[:, None])
-        h, e = (np.ones_like(g), np.zeros_like(g)) if noise.width is None else (c, q)
-        return cls(x, s * g, s * c, s * q, s * h, s * e, noise.gradient_noise_scale**2)
-
-    def applied(
-        self, draws: Draws, a: FloatArray, t: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Information of each draw along a direction of all records, (B,), and its gradient, half.
-
-        The gradient is summed over draws, in rows, (n, p), and in targets, (n,).
-        """
-        x, squares = self.x, np.zeros(len(draws.coefficients))
-        rows, targets = np.zeros_like(x), np.zeros(len(x))
-        each = zip(draws.coefficients, draws.inverse_hessians, self.g.T, self.c.T, strict=True)
-        for k, (w, inverse, g, c) in enumerate(each):
-            q, h, e, along = self.q[:, k], self.h[:, k], self.e[:, k], a @ w
-            mean = g @ a + (c * along - h * t) @ x
-            cross = (x * c[:, None]).T @ a
-            change = (x * (q * along - e * t)[:, None]).T @ x + cross + cross.T
-            turned = inverse @ change @ inverse
-            squares[k] = mean @ mean / self.variance + np.sum(turned * change)
-            mean, moved = mean / self.variance, x @ turned
-            own, both = x @ mean, np.sum(moved * x, axis=1)
-            rows += np.outer(c * own + q * both, w) + np.outer(g, mean) + 2.0 * c[:, None] * moved
-            targets -= h * own + e * both
-        return squares, rows, targets
+        top = np.linalg.eigh(operator @ np.eye(size))[1][:, -1]
+    loss, error = _roots(_groups(applied(top)[0]).mean(axis=1))
+    return float(loss), float(error)
 
 
 def candidate_log_densities(

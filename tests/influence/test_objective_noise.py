@@ -103,8 +103,7 @@ def test_the_information_is_that_of_the_score_by_quadrature(robust, d, n_nodes):
         coefficients, _inverses(state, coefficients), weights, strict=True
     ):
         draws = Draws(w[None], inverse[None])
-        rows = objective_noise._Rows.of(state, batch, draws)
-        found += weight * rows.information(draws, np.eye(d), 1.0)
+        found += weight * objective_noise._information(state, batch, draws, [WHOLE])[0]
     for row in range(2):
         scores = np.stack([_score(state, w, row) for w in coefficients])
         expected = (scores * weights[:, None]).T @ scores
