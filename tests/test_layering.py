@@ -43,6 +43,7 @@ INSIDE = {
         "noise",
         "reweighting",
         "refit",
+        "moments_noise",
         "objective_noise",
         "removal",
         "leakage",

@@ -12,6 +12,11 @@ from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from skleak.influence.jacobian import Columns, MultinomialFactor, Norm, norms_of_jacobians
+from skleak.influence.moments_noise import (
+    moments_distances,
+    moments_joint_loss,
+    moments_losses,
+)
 from skleak.influence.noise import (
     LossTerms,
     covariance_joint_loss,
@@ -226,10 +231,11 @@ class LeakageModel(ABC):
         return replace(self, state=measuring_state(self.state))
 
     def apart(self, batch: RecordBatch, columns: Array | None, values: FloatArray) -> FloatArray:
-        """Bound how far releases under values of some columns lie apart, in noise units, (n,).
+        """Bound how far releases under values of some columns lie apart, in noise units, (2, n).
 
-        From rows alone, for noise that is not on the minimizer. Shapes: ``columns`` (k,), None for
-        the target; ``values`` (m, k) or (n, m, k).
+        Any two of the values, and one of them from the own one. From rows alone, for noise that is
+        not on the minimizer. Shapes: ``columns`` (k,), None for the target; ``values`` (m, k) or
+        (n, m, k).
         """
         raise NotImplementedError
 
@@ -398,11 +404,11 @@ class PerturbedObjective(LeakageModel):
         return noisy_losses(self.state, batch, [self.state.whole_record], "spectral")[1][:, 0]
 
     def apart(self, batch: RecordBatch, columns: Array | None, values: FloatArray) -> FloatArray:
-        """Bound how far releases under values of some columns lie apart, in noise units, (n,)."""
+        """Bound how far releases under values of some columns lie apart, in noise units, (2, n)."""
         if columns is None and self.told_exactly(None):
-            return label_distances(self.state, batch)
+            return np.tile(label_distances(self.state, batch), (2, 1))
         lengths = longest_lengths(dense(batch.X), columns, values)
-        return bounded_distances(self.state, lengths, batch.factors)
+        return np.tile(bounded_distances(self.state, lengths, batch.factors), (2, 1))
 
     def told_exactly(self, columns: Array | None) -> bool:
         """Return True for labels: another target is in the curvature, and columns are, too."""
@@ -440,8 +446,34 @@ def _tell_error(losses: FloatArray, errors: FloatArray) -> None:
         )
 
 
+@dataclass(frozen=True)
+class NoisyMoments(LeakageModel):
+    """Leakage of moments with noise: of a record by itself, whatever the others are."""
+
+    _no_brackets = _no_equal_noise = _no_shaped_noise = "the noise is on sums of the records"
+
+    def _losses(self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm) -> FloatArray:
+        found = [moments_losses(self.state, batch, block, norm) for block in blocks]
+        return np.stack(found, axis=1) if found else np.zeros((len(batch), 0))
+
+    def _joint_loss(self, batch: RecordBatch, columns: Columns, norm: Norm) -> float:
+        return moments_joint_loss(self.state, batch, columns, norm)
+
+    def apart(self, batch: RecordBatch, columns: Array | None, values: FloatArray) -> FloatArray:
+        """Find how far releases under values of some columns lie apart, in noise units, (2, n)."""
+        return moments_distances(self.state, batch, columns, values)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a report says of the mechanism."""
+        return {"mechanism": "moments"}
+
+
 # By the names of mechanisms.
-_ELSEWHERE: dict[str, type[LeakageModel]] = {"objective": PerturbedObjective}
+_ELSEWHERE: dict[str, type[LeakageModel]] = {
+    "objective": PerturbedObjective,
+    "moments": NoisyMoments,
+}
 
 
 def leakage_model(state: FitState) -> LeakageModel:

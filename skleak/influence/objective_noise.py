@@ -259,8 +259,8 @@ def noisy_joint_loss(
         top = eigsh(operator, 1, v0=start, tol=_REACHED)[1][:, 0]
     else:
         top = np.linalg.eigh(operator @ np.eye(size))[1][:, -1]
-    loss, error = _roots(_groups(applied(top)[0]).mean(axis=1))
-    return float(loss), float(error)
+    found = _roots(_groups(applied(top)[0]).mean(axis=1))
+    return float(found[0]), float(found[1])
 
 
 def candidate_log_densities(

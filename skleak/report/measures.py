@@ -466,7 +466,9 @@ class BoundedSeparator(Separator):
             return np.zeros((2, n)), np.zeros(n), np.ones(n, dtype=bool)
         values = unknown.candidates(own)
         distances = leakage_model(self.state).apart(self.batch, unknown.columns, values)
-        return np.stack([distances, distances]), np.zeros(n), np.ones(n, dtype=bool)
+        if unknown.values is None:  # a number is held against its own
+            distances[0] = distances[1]
+        return distances, np.zeros(n), np.ones(n, dtype=bool)
 
     def solvable(self, unknown: Unknown) -> bool:
         """No record has to be solved for."""
