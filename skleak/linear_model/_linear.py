@@ -275,7 +275,7 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
     ``target_bound``, ``data_norm``, ``public``, ``alpha > 0`` and ``fit_intercept=False``. Sums of
     the table with noise have one at less noise (``mechanism="moments"``), and so has the
     pseudo-Huber loss with noise in the objective (``mechanism=ObjectivePerturbation(huber=0.1)``),
-    neither with measures of leakage. That loss estimates no conditional mean: of a skewed target
+    both with measures of their own. That loss estimates no conditional mean: of a skewed target
     its predictions are biased, towards the median. Only ``release()`` may be published. See the
     user guide, docs/theory/leakage.md and differential_privacy.md.
 
@@ -310,8 +310,9 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
         need such a goal, ``data_norm``, ``target_bound``, ``public`` and ``alpha > 0``; sums no
         sample weights, and at most 2,000 columns; of the objective an
         `EpsilonDelta` is the better choice: mu takes about half as much noise again. What
-        records leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not
-        count.
+        records leak through sums is a function of each alone; through noise in the objective it is
+        a mean over simulated fits, of which ``fisher_information_loss_error_`` is the standard
+        error. No attacks are known then, and ``max_iter`` and ``tol`` do not count.
     target_bound : float or None, default=None
         Public upper bound B on the absolute target; a larger target is an error. A guarantee for
         noise on the minimizer counts ``2 R B (R / (2 sqrt(alpha)) + 1) / (N alpha)``, R the
@@ -426,7 +427,7 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
     differential privacy ([CMS11]) needs ``data_norm``, ``classes``, ``public``, ``alpha > 0`` and
     ``fit_intercept=False``, and no reweighting, seed, or noise that reads the data; the report
     says what is missing. The noise may be in the objective instead (``mechanism``), with the same
-    guarantee, an intercept, and mostly better predictions, and without measures of leakage. Only
+    guarantee, an intercept, and mostly better predictions, and measures of its own. Only
     ``release()`` may be published. See docs/theory/leakage.md and differential_privacy.md.
 
     Parameters

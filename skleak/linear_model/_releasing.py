@@ -147,9 +147,12 @@ class IndividuallyMeasuredModel(MeasuredModel):
 
         Notes
         -----
-        Kulynych et al. (2025), arXiv:2507.06969. Noise from a seed or a generator can be drawn
-        again, and protects nobody, whatever is stated here. Of the squared loss all records cost
-        O(n p^2); of others up to O(n^2 p), as matrix products.
+        Kulynych et al. (2025), arXiv:2507.06969. With noise that is not on the coefficients all
+        numbers are functions of a record's own row and weight, whatever the others are: exact for
+        noise on sums, and in the objective upper bounds, for which the penalty stays as it is.
+        Noise from a seed or a generator can be drawn again, and protects nobody, whatever is stated
+        here. Of the squared loss all records cost O(n p^2); of others up to O(n^2 p), as matrix
+        products.
 
         Examples
         --------

@@ -189,9 +189,8 @@ class SufficientStatistics(Mechanism):
     title: ClassVar[str] = "sufficient statistics"
     takes_weights: ClassVar[bool] = False
     unmeasured: ClassVar[str] = (
-        "What records leak through sums with noise is not measured here: the formulas of noise on "
-        "the parameters do not hold for them. It is a function of each record alone, which "
-        "`skleak.linear_model.PrivateMoments` has as `leakage_` and `distance`."
+        "Attacks on sums with noise are not known, nor goals that measure: the formulas of noise "
+        "on the parameters do not hold for them."
     )
 
     def calibrate(self, goal: "EpsilonDelta | GaussianDP", public: PublicTable) -> "MomentsNoise":
