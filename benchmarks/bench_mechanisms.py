@@ -3,11 +3,12 @@
 One split of each table. At one mu: that of (1, 1e-6)-differential privacy of the Gaussian mechanism
 for output and moments, and that goal for noise in the objective. At one score: the least mu of a
 grid, steps of 2^(1/4), at which the mean score of some releases reaches that of noise in the
-objective at epsilon 1. Noise on the minimizer has the penalty of the best score on the test set. Losses are those of whole rows, in units of columns over their public
-bounds, and of targets; of noise in the objective means over simulated fits, with the largest
-relative standard error. Gains, for even odds, are the largest of the twenty longest records: about
-a target, and about one column; of noise in the objective about the column by simulation, with its
-standard error. Gaussian distances beside them are exact.
+objective at epsilon 1. Noise on the minimizer has the penalty of the best score on the test set.
+Losses are those of whole rows, in units of columns over their public bounds, and of targets; of
+noise in the objective means over simulated fits, with the largest relative standard error. Gains,
+for even odds, are the largest of the twenty longest records: about a target, and about one column;
+of noise in the objective about the column by simulation, with its standard error. Gaussian
+distances beside them are exact.
 """
 
 import sys
@@ -222,7 +223,7 @@ def line(data: Data, way: str, at: str, one: Fitted, score: float) -> list[str]:
 def least_mu(
     data: Data, make: Any, grid: Any, least: float, n_releases: int
 ) -> tuple[Fitted, float] | None:
-    """The fit of the least mu whose mean score reaches one, and the score; the best of penalties."""
+    """Find the fit of the least mu whose mean score reaches one, and the score."""
     for mu in grid:
         scores = [
             np.mean([one.score() for _ in range(n_releases)])

@@ -245,7 +245,7 @@ class LeakageModel(ABC):
 
     @property
     def described(self) -> dict[str, Any]:
-        """What a report says of the mechanism."""
+        """Return what a report says of the mechanism."""
         return {}
 
     @property
@@ -416,7 +416,7 @@ class PerturbedObjective(LeakageModel):
 
     @property
     def described(self) -> dict[str, Any]:
-        """What a report says of the mechanism."""
+        """Return what a report says of the mechanism."""
         losses, errors = noisy_losses(
             self.state, self.state.training, [self.state.whole_record], "spectral"
         )
@@ -465,7 +465,7 @@ class NoisyMoments(LeakageModel):
 
     @property
     def described(self) -> dict[str, Any]:
-        """What a report says of the mechanism."""
+        """Return what a report says of the mechanism."""
         return {"mechanism": "moments"}
 
 
