@@ -177,16 +177,16 @@ def bounded_distances(
     noise, two_sided = state.noise_elsewhere, state.noise_elsewhere.width is not None
     moved, there, alone = lengths * weights, lengths * weights > 0.0, leaves and not two_sided
     slope = 1.0 if noise.width is None else noise.width
-    longest, every = noise.sensitivity / slope, state.objective.sample_weight
-    # A bound of moves rises with them, and falls with the least weight.
-    least = float(min(every[every > 0.0].min(), weights.min(where=there, initial=np.inf)))
+    longest = noise.sensitivity / slope
     cells = np.minimum(np.searchsorted(_LENGTHS, moved / longest), len(_LENGTHS) - 1)
     found = np.zeros(len(moved))
     for cell in np.unique(cells[there]):
-        length = float(longest * _LENGTHS[cell])
+        # A bound rises with the length times the weight, and falls with the weight at that.
+        here = there & (cells == cell)
+        length, least = float(longest * _LENGTHS[cell]), float(weights[here].min())
         given = noise.gradient_noise_scale / (length * slope), noise.strength * least / length**2
         mu = objective_removal_mu(*given) if alone else objective_mu(*given, two_sided=two_sided)
-        found[there & (cells == cell)] = np.hypot(min(mu, noise.mu), noise.output_mu)
+        found[here] = np.hypot(min(mu, noise.mu), noise.output_mu)
     return found
 
 

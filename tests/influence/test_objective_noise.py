@@ -233,8 +233,9 @@ def test_an_attribute_attack_on_releases_gains_what_is_stated(robust):
     assert 2.0 * even - 1.0 < 2.0 * norm.cdf(0.5 * told) - 1.0 + 8.0 * error
 
 
-def test_whoever_leaves_shows_no_more_than_is_stated():
-    model = _fitted(d=1, weighted=False, goal=EpsilonDelta(2.0, 1e-3))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_whoever_leaves_shows_no_more_than_is_stated(weighted):
+    model = _fitted(d=1, weighted=weighted, goal=EpsilonDelta(2.0, 1e-3))
     state = model._state
     told = model.individual_privacy()["mu"].to_numpy()
     assert np.all(told < model._guarantee.composed_mu)
@@ -242,8 +243,9 @@ def test_whoever_leaves_shows_no_more_than_is_stated():
     for row in (0, 3, 7):
         X, y = state.objective.X[:, 0], state.objective.y
         logs = []
-        for there in (np.ones(len(y)), np.arange(len(y)) != row):
+        for left in (-1, row):
             noise = state.noise_elsewhere
+            there = state.objective.sample_weight * (np.arange(len(y)) != left)
             p = 1.0 / (1.0 + np.exp(-np.outer(w, X)))
             b = (p - y) @ (X * there) + noise.strength * w
             hessian = (p * (1.0 - p)) @ (X**2 * there) + noise.strength
