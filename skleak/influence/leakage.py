@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
+from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.jacobian import Columns, MultinomialFactor, Norm, norms_of_jacobians
 from skleak.influence.moments_noise import (
     moments_distances,
@@ -389,6 +390,15 @@ class PerturbedObjective(LeakageModel):
 
     _no_brackets = _no_equal_noise = _no_shaped_noise = "the noise is in the objective"
 
+    def __post_init__(self) -> None:
+        if self.state.noise_elsewhere.n_classes > 2:
+            raise AttackNotApplicableError(
+                "What records leak through noise in the objective is known of two classes, and of "
+                "more for labels alone: two of them lie sqrt(2) times the norm of the row, with "
+                "the column of an intercept, times its weight, over `gradient_noise_scale_` apart. "
+                'Fit two classes, or with `mechanism="output"`.'
+            )
+
     def _losses(self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm) -> FloatArray:
         losses, errors = noisy_losses(self.state, batch, blocks, norm)
         _tell_error(losses, errors)
@@ -407,7 +417,7 @@ class PerturbedObjective(LeakageModel):
         """Bound how far releases under values of some columns lie apart, in noise units, (2, n)."""
         if columns is None and self.told_exactly(None):
             return np.tile(label_distances(self.state, batch), (2, 1))
-        lengths = longest_lengths(dense(batch.X), columns, values)
+        lengths = longest_lengths(self.state, batch, columns, values)
         return np.tile(bounded_distances(self.state, lengths, batch.factors), (2, 1))
 
     def told_exactly(self, columns: Array | None) -> bool:

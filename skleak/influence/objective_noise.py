@@ -34,7 +34,7 @@ from skleak.influence.jacobian import Columns, Norm
 from skleak.influence.state import FitState, RecordBatch
 from skleak.utils._blocks import dense, row_blocks
 from skleak.utils._linalg import dense_seconds, warn_if_costly, weighted_gram
-from skleak.utils._typing import FloatArray, IntArray
+from skleak.utils._typing import Data, FloatArray, IntArray
 
 # Fits under other noise: as many as take so many multiplications, and no more than are of use.
 _WORK, _FEWEST, _MOST = 3e9, 16, 1024
@@ -56,7 +56,9 @@ class Draws:
 
 def noise_draws(state: FitState) -> Draws:
     """Minimize under independent draws of the noise; call by ``state.once``."""
-    noise, (n, p) = state.noise_elsewhere, state.objective.X.shape
+    noise, X = state.noise_elsewhere, state.objective.X
+    X = _with_constant(state, X) if noise.constant else X
+    n, p = X.shape
     n_draws = int(np.clip(_WORK / (_STEPS * max(1.0, float(n) * p * p)), _FEWEST, _MOST))
     n_draws -= n_draws % (2 * _GROUPS)
     warn_if_costly(
@@ -67,7 +69,7 @@ def noise_draws(state: FitState) -> Draws:
     )
     b = np.random.default_rng(0).standard_normal((n_draws // 2, p))
     b = np.concatenate([b, -b])  # what is linear in b cancels
-    records = state.objective.X, state.objective.y, state.objective.sample_weight
+    records = X, state.objective.y, state.objective.sample_weight
     w = np.stack([noise.minimum(*records, noise.gradient_noise_scale * one)[0] for one in b])
     inverses = np.empty((len(w), p, p))
     for k, one in enumerate(w):
@@ -77,11 +79,23 @@ def noise_draws(state: FitState) -> Draws:
     return Draws(w, inverses)
 
 
+def _with_constant(state: FitState, X: Data) -> FloatArray:
+    """Return dense rows as the fit has them, with the constant column of an intercept last."""
+    x, constant = dense(X), state.noise_elsewhere.constant
+    return np.column_stack([x, np.full(len(x), constant)]) if constant else x
+
+
+def _directions(state: FitState, block: Columns, p: int) -> FloatArray:
+    """Directions of a block of columns in such rows, (p, k)."""
+    basis = block.basis(state.n_features)
+    return np.vstack([basis, np.zeros((p - len(basis), basis.shape[1]))])
+
+
 def _derivatives(
     state: FitState, batch: RecordBatch, coefficients: FloatArray
 ) -> tuple[FloatArray, ...]:
     """Return dense rows, (n, p), and g, c, q, h and e of the module times the weights, (n, B)."""
-    noise, x, s = state.noise_elsewhere, dense(batch.X), batch.factors[:, None]
+    noise, x, s = state.noise_elsewhere, _with_constant(state, batch.X), batch.factors[:, None]
     g, c, q = (s * one for one in noise.derivatives(x @ coefficients.T, batch.y[:, None]))
     h, e = (s + 0.0 * g, 0.0 * g) if noise.width is None else (c, q)
     return x, g, c, q, h, e
@@ -97,7 +111,7 @@ def _information(
     variance, size = state.noise_elsewhere.gradient_noise_scale**2, np.sum(rows**2, axis=1)[:, None]
     found, n_draws = [], len(draws.coefficients)
     for block in blocks:
-        basis, unit = block.basis(rows.shape[1]), block.target_length
+        basis, unit = _directions(state, block, rows.shape[1]), block.target_length
         w, x, u, k = draws.coefficients @ basis, rows @ basis, every @ basis, basis.shape[1]
         inverse = (basis.T @ draws.inverse_hessians @ basis).reshape(n_draws, k * k)
         outer = (w[:, :, None] * w[:, None]).reshape(n_draws, k * k)
@@ -160,7 +174,7 @@ def label_distances(state: FitState, batch: RecordBatch) -> FloatArray:
     bound. Infinite for another loss, in whose curvature the target is.
     """
     noise = state.noise_elsewhere
-    lengths = batch.factors * np.linalg.norm(dense(batch.X), axis=1)
+    lengths = batch.factors * np.linalg.norm(_with_constant(state, batch.X), axis=1)
     shift = lengths / noise.gradient_noise_scale if noise.width is None else np.inf
     return np.where(lengths > 0.0, np.hypot(shift, noise.output_mu), 0.0)
 
@@ -190,15 +204,17 @@ def bounded_distances(
     return found
 
 
-def longest_lengths(X: FloatArray, columns: IntArray | None, values: FloatArray) -> FloatArray:
+def longest_lengths(
+    state: FitState, batch: RecordBatch, columns: IntArray | None, values: FloatArray
+) -> FloatArray:
     """Largest norm of each row over values of some columns, (m, k) or (n, m, k), and its own."""
+    X = _with_constant(state, batch.X)
     squares = np.sum(X**2, axis=1)
     if columns is None:
         return np.sqrt(squares)
     given = np.sum(values**2, axis=-1).max(axis=-1)
-    return np.asarray(
-        np.sqrt(squares + np.maximum(given - np.sum(X[:, columns] ** 2, axis=1), 0.0))
-    )
+    more = np.maximum(given - np.sum(X[:, columns] ** 2, axis=1), 0.0)
+    return np.asarray(np.sqrt(squares + more))
 
 
 def leaving_distances(
@@ -213,7 +229,7 @@ def leaving_distances(
     """
     batch = state.training.take(rows)
     given = np.zeros((1, 1)) if values is None else values
-    lengths = longest_lengths(dense(batch.X), None if values is None else columns, given)
+    lengths = longest_lengths(state, batch, None if values is None else columns, given)
     return state.noise_scale * bounded_distances(state, lengths, batch.factors, leaves=True)
 
 
@@ -221,7 +237,8 @@ def noisy_joint_loss(
     state: FitState, batch: RecordBatch, columns: Columns, norm: Norm
 ) -> tuple[float, float]:
     """Loss of all records together, and its standard error."""
-    draws, basis = state.once(noise_draws), columns.basis(state.n_features)
+    draws = state.once(noise_draws)
+    basis = _directions(state, columns, draws.coefficients.shape[1])
     if norm == "trace":  # the mean over records of their mean squares, as if all erred together
         losses, errors = noisy_losses(state, batch, [columns], norm)
         loss = float(np.sqrt(np.mean(losses**2)))
@@ -272,13 +289,14 @@ def candidate_log_densities(
     up to a number for each minimizer. The others are what they are; the weight is that of the row.
     """
     noise, objective = state.noise_elsewhere, state.objective
+    X, rows = _with_constant(state, X), _with_constant(state, objective.X)
     s = objective.sample_weight.copy()
     weight, s[row] = s[row], 0.0
     found = np.empty((len(coefficients), len(X)))
     for k, w in enumerate(coefficients):
-        slope, curvature, _ = noise.derivatives(objective.X @ w, objective.y)
-        rest = objective.X.T @ (s * slope) + noise.strength * w
-        hessian = weighted_gram(objective.X, s * curvature) + noise.strength * np.eye(len(w))
+        slope, curvature, _ = noise.derivatives(rows @ w, objective.y)
+        rest = rows.T @ (s * slope) + noise.strength * w
+        hessian = weighted_gram(rows, s * curvature) + noise.strength * np.eye(len(w))
         slope, curvature, _ = noise.derivatives(X @ w, y)
         b = rest + weight * slope[:, None] * X
         leverage = np.sum(X * np.linalg.solve(hessian, X.T).T, axis=1)
@@ -308,8 +326,9 @@ def candidate_success(
     for m in strata:
         other = objective.with_record(row, X[m], float(y[m]))
         n = max(2, int(np.ceil(n_draws * prior[m])))
-        b = noise.gradient_noise_scale * generator.standard_normal((n, X.shape[1]))
-        records = other.X, other.y, other.sample_weight
+        rows = _with_constant(state, other.X)
+        b = noise.gradient_noise_scale * generator.standard_normal((n, rows.shape[1]))
+        records = rows, other.y, other.sample_weight
         w = np.stack([noise.minimum(*records, one)[0] for one in b])
         logs = candidate_log_densities(state, X[strata], y[strata], row, w) + np.log(prior[strata])
         odds = np.exp(logs - logs.max(axis=1, keepdims=True))

@@ -516,6 +516,7 @@ class MeasuredModel(LinearModelParameters):
                 "coefficients, Hessian and training records: leakage can no longer be computed. "
                 "Ask for it on the estimator that was fitted, or fit again."
             )
+        leakage_model(self._state)  # or says why there is none
         return self._state
 
     def _seen_state(self, queries: Any) -> FitState:
@@ -644,6 +645,8 @@ class MeasuredModel(LinearModelParameters):
             ``queries`` with a reweighting, or noise shaped by the records.
         NotFittedError
             Before ``fit``, and after unpickling, which drops what is confidential.
+        AttackNotApplicableError
+            With noise in the objective of more than two classes.
 
         Warns
         -----

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skleak.accounting.gaussian import gaussian_delta
 from skleak.accounting.objective import objective_delta
+from skleak.exceptions import AttackNotApplicableError
 from skleak.influence import leakage, objective_noise
 from skleak.influence.jacobian import Columns
 from skleak.influence.leakage import leakage_model
@@ -284,3 +285,27 @@ def test_an_uncertain_loss_is_told(monkeypatch):
     monkeypatch.setattr(leakage, "_UNCERTAIN", 1e-4)
     with pytest.warns(ConvergenceWarning, match="standard errors of up to"):
         _ = _fitted().fisher_information_loss_
+
+
+def test_an_intercept_is_a_constant_column_that_nobody_asks_for():
+    X, y, _ = _table(40, 3)
+    own = _fitted(n=40, d=3, weighted=False, fit_intercept=True)
+    constant = own._state.noise_elsewhere.constant
+    given = own.get_params() | {"fit_intercept": False, "data_norm": float(np.hypot(1.0, constant))}
+    other = PrivateLogisticRegression(**given).fit(np.column_stack([X, np.full(40, constant)]), y)
+    for features in (0, [0, 2]):
+        found = [m.fisher_information_loss(features=features) for m in (own, other)]
+        assert_allclose(*found, rtol=1e-9)
+    found = [m.fisher_information_loss(per="dataset", features=[0, 1, 2]) for m in (own, other)]
+    assert_allclose(*found, rtol=1e-6)
+    assert_allclose(own.individual_privacy()["mu"], other.individual_privacy()["mu"], rtol=1e-9)
+
+
+def test_more_than_two_classes_are_refused_but_for_what_is_said_of_labels():
+    X, _, _ = _table(30, 2)
+    given = {"alpha": "auto", "data_norm": 1.0, "public": "n_samples", "mechanism": "objective"}
+    model = PrivateLogisticRegression(GOAL, classes=[0, 1, 2], fit_intercept=False, **given)
+    model.fit(X, np.arange(30) % 3)
+    for ask in (model.fisher_information_loss, model.leakage_report, model.individual_privacy):
+        with pytest.raises(AttackNotApplicableError, match=r"sqrt\(2\) times the norm of the row"):
+            ask()
