@@ -206,7 +206,7 @@ def test_the_minimizer_of_many_classes_is_that_of_scipy(strength):
         return loss + 0.5 * strength * w @ w + b @ w, gradient
 
     for table in (X, sparse.csr_array(X)):
-        found, n_iter = noise._minimum(table, y * 1.0, s, b)
+        found, n_iter = noise.minimum(table, y * 1.0, s, b)
         assert_allclose(found, minimize(value, np.zeros(9), jac=True, tol=1e-12).x, atol=1e-4)
         assert n_iter < 20
         assert np.linalg.norm(value(found)[1]) <= noise.error
