@@ -48,6 +48,7 @@ from skleak.accounting.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_noise_scale,
+    mu_from_epsilon_delta,
 )
 from skleak.utils._arguments import as_result, check_real, check_scalar
 from skleak.utils._typing import FloatArray
@@ -61,6 +62,7 @@ _LARGEST = 700.0  # exponentials of larger losses overflow
 # Shares of the least loss below zero that is tabulated, with zero as the last.
 _BELOW = np.linspace(1.0, 0.0, 601) ** 2
 _CHORDS = 256  # points between zero and the first loss
+_EDGES = 1025  # of the cells of epsilon in the search for the mu of a removal
 _ZOOM, _TOLERANCE, _DOUBLINGS = 65, 1e-6, 40
 # Normal values between which the loss of a Gaussian release beside it is at most that of the right.
 _BESIDE = np.linspace(-9.0, 9.0, 181)
@@ -492,7 +494,7 @@ def objective_removal_mu(noise: float, ridge: float) -> float:
     top = _removal_is_addition(noise, ridge, False)
     if top <= 0.0:
         return 1.0 / noise
-    edges = np.linspace(0.0, top, 4 * _CELLS + 1)
+    edges = np.linspace(0.0, top, _EDGES)
     delta = np.asarray(removal_delta(noise, ridge, edges[:-1])) * (1.0 + 1e-8)
     if not delta.min() > 1e-290:
         return objective_mu(noise, ridge)

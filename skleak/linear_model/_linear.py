@@ -555,7 +555,7 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         if self.mechanism is None and not self._mechanism.adds_to_minimizer:
             warnings.warn(
                 f"Under {self.noise_scale!r} noise is now added to the objective, mostly with "
-                "better predictions, and what records leak is not measured; before it was added "
+                "better predictions, and attacks on it are not known; before it was added "
                 'to the minimizer. Pass `mechanism="objective"`, or `mechanism="output"` for the '
                 "model as it was.",
                 FutureWarning,

@@ -291,7 +291,10 @@ def test_an_intercept_is_a_constant_column_that_nobody_asks_for():
     X, y, _ = _table(40, 3)
     own = _fitted(n=40, d=3, weighted=False, fit_intercept=True)
     constant = own._state.noise_elsewhere.constant
-    given = own.get_params(deep=False) | {"fit_intercept": False, "data_norm": float(np.hypot(1.0, constant))}
+    given = own.get_params(deep=False) | {
+        "fit_intercept": False,
+        "data_norm": float(np.hypot(1.0, constant)),
+    }
     other = PrivateLogisticRegression(**given).fit(np.column_stack([X, np.full(40, constant)]), y)
     for features in (0, [0, 2]):
         found = [m.fisher_information_loss(features=features) for m in (own, other)]
