@@ -43,6 +43,8 @@ INSIDE = {
         "noise",
         "reweighting",
         "refit",
+        "moments_noise",
+        "objective_noise",
         "removal",
         "leakage",
         "records",

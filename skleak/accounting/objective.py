@@ -48,6 +48,7 @@ from skleak.accounting.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_noise_scale,
+    mu_from_epsilon_delta,
 )
 from skleak.utils._arguments import as_result, check_real, check_scalar
 from skleak.utils._typing import FloatArray
@@ -61,6 +62,7 @@ _LARGEST = 700.0  # exponentials of larger losses overflow
 # Shares of the least loss below zero that is tabulated, with zero as the last.
 _BELOW = np.linspace(1.0, 0.0, 601) ** 2
 _CHORDS = 256  # points between zero and the first loss
+_EDGES = 1025  # of the cells of epsilon in the search for the mu of a removal
 _ZOOM, _TOLERANCE, _DOUBLINGS = 65, 1e-6, 40
 # Normal values between which the loss of a Gaussian release beside it is at most that of the right.
 _BESIDE = np.linspace(-9.0, 9.0, 181)
@@ -488,6 +490,42 @@ def objective_mu(
         best = max(best, float(np.sqrt(y * y + 2.0 * end) - y))
     profile = functools.partial(objective_delta, noise, ridge, **kind)
     return covering_mu(profile, start, min(end, top), best)
+
+
+@functools.lru_cache(maxsize=256)
+def objective_removal_mu(noise: float, ridge: float) -> float:
+    """Bound the mu of Gaussian differential privacy where one record leaves, or joins.
+
+    Parameters
+    ----------
+    noise, ridge : float, positive
+        As for :func:`objective_delta`, by the norm and the weight of this record alone; the loss is
+        the logistic one.
+
+    Returns
+    -------
+    float
+        mu from above, ``1/noise`` or more.
+
+    Notes
+    -----
+    Joining is 1/noise-GDP. In a cell of epsilon, the delta of its left end at its right end is a
+    bound for leaving; beyond the last cell that is 1/noise-GDP, too.
+
+    Examples
+    --------
+    >>> round(objective_removal_mu(8.0, 1.0), 3), objective_removal_mu(8.0, 128.0)
+    (0.214, 0.125)
+    """
+    top = _removal_is_addition(noise, ridge, False)
+    if top <= 0.0:
+        return 1.0 / noise
+    edges = np.linspace(0.0, top, _EDGES)
+    delta = np.asarray(removal_delta(noise, ridge, edges[:-1])) * (1.0 + 1e-8)
+    if not delta.min() > 1e-290:
+        return objective_mu(noise, ridge)
+    found = np.asarray(mu_from_epsilon_delta(edges[1:], np.minimum(delta, 1.0)))
+    return max(1.0 / noise, float(found.max()))
 
 
 @functools.lru_cache(maxsize=64)

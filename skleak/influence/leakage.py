@@ -1,5 +1,6 @@
 """What is kept secret, and its Fisher information loss."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,8 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from scipy import linalg
+from sklearn.exceptions import ConvergenceWarning
 
+from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.jacobian import Columns, MultinomialFactor, Norm, norms_of_jacobians
+from skleak.influence.moments_noise import (
+    moments_distances,
+    moments_joint_loss,
+    moments_losses,
+)
 from skleak.influence.noise import (
     LossTerms,
     covariance_joint_loss,
@@ -23,6 +31,14 @@ from skleak.influence.noise import (
     noise_scales,
     per_noise,
 )
+from skleak.influence.objective_noise import (
+    bounded_distances,
+    label_distances,
+    longest_lengths,
+    noise_draws,
+    noisy_joint_loss,
+    noisy_losses,
+)
 from skleak.influence.reweighting import (
     fitted_derivative,
     hand_on_derivative,
@@ -32,8 +48,11 @@ from skleak.influence.reweighting import (
 from skleak.influence.state import FitState, NoiseShape, RecordBatch, batches_by_group
 from skleak.utils._blocks import dense, is_large
 from skleak.utils._records import Persons
+from skleak.utils._sklearn_compat import outer_stacklevel
 from skleak.utils._typing import Array, FloatArray
 
+# Share of a loss that its standard error may be before somebody is told.
+_UNCERTAIN = 0.1
 # Entries of the Jacobians of a block of rows: 32 MB.
 _ELEMENTS = 1 << 22
 
@@ -204,9 +223,31 @@ class LeakageModel(ABC):
             replace(batch, reweights=np.ones_like(batch.reweights))
         )
 
+    def errors(self, batch: RecordBatch) -> FloatArray:
+        """Return the standard errors of the losses of records, (n,): zero where these are exact."""
+        return np.zeros(len(batch))
+
     def alone(self) -> "LeakageModel":
         """Return the same without records, for whoever brings records along."""
         return replace(self, state=measuring_state(self.state))
+
+    def apart(self, batch: RecordBatch, columns: Array | None, values: FloatArray) -> FloatArray:
+        """Bound how far releases under values of some columns lie apart, in noise units, (2, n).
+
+        Any two of the values, and one of them from the own one. From rows alone, for noise that is
+        not on the minimizer. Shapes: ``columns`` (k,), None for the target; ``values`` (m, k) or
+        (n, m, k).
+        """
+        raise NotImplementedError
+
+    def told_exactly(self, columns: Array | None) -> bool:
+        """Return True if that is the distance itself, and no bound."""
+        return True
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Return what a report says of the mechanism."""
+        return {}
 
     @property
     def conditional(self) -> "LeakageModel":
@@ -339,8 +380,116 @@ class _HeldWeights(FixedNoise):
     _no_brackets = _no_shaped_noise = _WEIGHTS_FOLLOW
 
 
+@dataclass(frozen=True)
+class PerturbedObjective(LeakageModel):
+    """Leakage where noise is in the objective: means over fits under noise that is drawn anew.
+
+    Noise on the minimizer only lowers it. A warning says so where the standard error of a number is
+    above a tenth of it.
+    """
+
+    _no_brackets = _no_equal_noise = _no_shaped_noise = "the noise is in the objective"
+
+    def __post_init__(self) -> None:
+        if self.state.noise_elsewhere.n_classes > 2:
+            raise AttackNotApplicableError(
+                "What records leak through noise in the objective is known of two classes, and of "
+                "more for labels alone: two of them lie sqrt(2) times the norm of the row, with "
+                "the column of an intercept, times its weight, over `gradient_noise_scale_` apart. "
+                'Fit two classes, or with `mechanism="output"`.'
+            )
+
+    def _losses(self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm) -> FloatArray:
+        losses, errors = noisy_losses(self.state, batch, blocks, norm)
+        _tell_error(losses, errors)
+        return losses
+
+    def _joint_loss(self, batch: RecordBatch, columns: Columns, norm: Norm) -> float:
+        loss, error = noisy_joint_loss(self.state, batch, columns, norm)
+        _tell_error(np.array([loss]), np.array([error]))
+        return loss
+
+    def errors(self, batch: RecordBatch) -> FloatArray:
+        """Return the standard errors of the losses of records, (n,)."""
+        return noisy_losses(self.state, batch, [self.state.whole_record], "spectral")[1][:, 0]
+
+    def apart(self, batch: RecordBatch, columns: Array | None, values: FloatArray) -> FloatArray:
+        """Bound how far releases under values of some columns lie apart, in noise units, (2, n)."""
+        if columns is None and self.told_exactly(None):
+            return np.tile(label_distances(self.state, batch), (2, 1))
+        lengths = longest_lengths(self.state, batch, columns, values)
+        return np.tile(bounded_distances(self.state, lengths, batch.factors), (2, 1))
+
+    def told_exactly(self, columns: Array | None) -> bool:
+        """Return True for labels: another target is in the curvature, and columns are, too."""
+        return columns is None and self.state.noise_elsewhere.width is None
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Return what a report says of the mechanism."""
+        losses, errors = noisy_losses(
+            self.state, self.state.training, [self.state.whole_record], "spectral"
+        )
+        worst = np.divide(errors, losses, out=np.zeros_like(losses), where=losses > 0.0).max()
+        width = self.state.noise_elsewhere.width
+        return {
+            "mechanism": "objective",
+            "loss": self.state.objective.loss.name if width is None else "pseudo-Huber",
+            "n_simulated_fits": len(self.state.once(noise_draws).coefficients),
+            "simulation_error": float(worst),
+        }
+
+    def sufficient_noise(self, batch: RecordBatch, columns: Columns, eta: float) -> FloatArray:
+        """Refuse: where the minimizers lie depends on the noise."""
+        raise ValueError(f"It is not known which noise has a given leakage: {self._no_brackets}.")
+
+
+def _tell_error(losses: FloatArray, errors: FloatArray) -> None:
+    """Say where few fits leave losses uncertain."""
+    share = np.divide(errors, losses, out=np.zeros_like(losses), where=losses > 0.0)
+    if (worst := float(share.max(initial=0.0))) > _UNCERTAIN:
+        warnings.warn(
+            f"Losses are means over fits under other noise, with standard errors of up to "
+            f"{100.0 * worst:.0f} % of them. This message is confidential.",
+            ConvergenceWarning,
+            stacklevel=outer_stacklevel(),
+        )
+
+
+@dataclass(frozen=True)
+class NoisyMoments(LeakageModel):
+    """Leakage of moments with noise: of a record by itself, whatever the others are."""
+
+    _no_brackets = _no_equal_noise = _no_shaped_noise = "the noise is on sums of the records"
+
+    def _losses(self, batch: RecordBatch, blocks: Sequence[Columns], norm: Norm) -> FloatArray:
+        found = [moments_losses(self.state, batch, block, norm) for block in blocks]
+        return np.stack(found, axis=1) if found else np.zeros((len(batch), 0))
+
+    def _joint_loss(self, batch: RecordBatch, columns: Columns, norm: Norm) -> float:
+        return moments_joint_loss(self.state, batch, columns, norm)
+
+    def apart(self, batch: RecordBatch, columns: Array | None, values: FloatArray) -> FloatArray:
+        """Find how far releases under values of some columns lie apart, in noise units, (2, n)."""
+        return moments_distances(self.state, batch, columns, values)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Return what a report says of the mechanism."""
+        return {"mechanism": "moments"}
+
+
+# By the names of mechanisms.
+_ELSEWHERE: dict[str, type[LeakageModel]] = {
+    "objective": PerturbedObjective,
+    "moments": NoisyMoments,
+}
+
+
 def leakage_model(state: FitState) -> LeakageModel:
     """Choose what the leakage of a fit is computed by."""
+    if state.noise_elsewhere is not None:
+        return _ELSEWHERE[state.noise_elsewhere.mechanism.name](state)
     if state.balanced is not None:
         return Reweighted(state)
     return FittedNoise(state) if state.noise.reads_data else FixedNoise(state)

@@ -38,7 +38,9 @@ from scipy import optimize
 
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.jacobian import Columns
+from skleak.influence.moments_noise import moments_leaving
 from skleak.influence.noise import measuring_state
+from skleak.influence.objective_noise import leaving_distances
 from skleak.influence.refit import (
     SINGULAR,
     Change,
@@ -435,11 +437,19 @@ def distances_without(state: FitState, rows: "IntArray | Persons") -> FloatArray
     """
     persons = rows if isinstance(rows, Persons) else Persons.single(rows)
     objective, w = state.objective, state.factor.coefficients
+    if state.noise_elsewhere is not None:
+        return _leaving(state, persons.rows)
     distances = removal_steps(objective, w, persons, partial(_lengths, state))
     distances[alone_in_class(state, persons)] = np.inf
     for k in np.flatnonzero(np.isnan(distances)).tolist():
         distances[k] = farthest_without(state, persons.take(np.array([k])).rows)
     return distances
+
+
+def _leaving(state: FitState, *given: Any) -> FloatArray:
+    """Do the same where the noise is not on the minimizer, by bounds from rows alone."""
+    moments = state.noise_elsewhere.mechanism.name == "moments"
+    return (moments_leaving if moments else leaving_distances)(state, *given)
 
 
 def secret_distances(
@@ -462,6 +472,8 @@ def secret_distances(
     else:
         persons = rows if isinstance(rows, Persons) else Persons.single(rows)
         largest = distances_without(state, persons)
+    if state.noise_elsewhere is not None:
+        return np.maximum(largest, _leaving(state, persons.rows, columns, values))
     here, own = _fetched(state, persons)
     weights = own.sums(here.objective.parts(own.rows).sample_weight)
     rest = np.isfinite(largest) & (weights > 0.0)

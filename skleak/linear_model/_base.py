@@ -143,7 +143,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         with counted_passes(bool(self.verbose)) as passes, fit_task(self, 3) as task:
             objective, labels = self._objective_of(X, y, sample_weight)
             if not self._mechanism.adds_to_minimizer:
-                self._release_by_mechanism(objective, task)
+                self._release_by_mechanism(objective, task, labels)
                 return self
             noise = noise_shape(self, objective)
             whose = None if persons is None else self._persons(persons, objective, labels)
@@ -237,7 +237,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
     def _check_mechanism(self, X: Any, persons: Any) -> None:
         """Raise where the mechanism does not go with other parameters, or with the data."""
 
-    def _release_by_mechanism(self, objective: Objective, task: Task) -> None:
+    def _release_by_mechanism(self, objective: Objective, task: Task, labels: Any) -> None:
         """Fit with noise that is not added to the minimizer."""
 
     @property

@@ -1,7 +1,7 @@
 """Private linear, logistic, and Poisson regression."""
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from numbers import Real
 from typing import Any, ClassVar, Literal
@@ -20,6 +20,8 @@ from skleak._released import (
     ReleasedModel,
     ReleasedPoissonRegressor,
 )
+from skleak.influence.jacobian import FitFactor
+from skleak.influence.state import FitState
 from skleak.linear_model._base import PrivateLinearModel
 from skleak.linear_model.moments import ReleasedMoments
 from skleak.losses import LogisticLoss, PointwiseLoss, PoissonLoss, SoftmaxLoss, SquaredLoss
@@ -134,8 +136,8 @@ class MechanismModel(PrivateLinearModel):
             "X must lie in memory": is_large_source(X),
         }
 
-    def _release_by_mechanism(self, objective: Objective, task: Task) -> None:
-        """Fit with noise from public numbers. Nothing confidential is kept."""
+    def _release_by_mechanism(self, objective: Objective, task: Task, labels: Any) -> None:
+        """Fit with noise from public numbers."""
         goal, promises = self.noise_scale, self._promises()
         assert promises.data_norm is not None
         with task.part("calibration"):
@@ -170,6 +172,13 @@ class MechanismModel(PrivateLinearModel):
             )
         with task.part("solve"):
             draw_by_mechanism(noise, self, objective)
+        p, known = objective.n_parameters, getattr(self, "feature_names_in_", None)
+        # What a minimizer without noise would be is not known, and asked by nobody.
+        lost = FitFactor(np.full(p, np.nan), np.empty((0, 0)), self._loss, objective.fit_intercept)
+        objective = replace(objective, alpha=self._penalty)
+        scale = getattr(self, "gradient_noise_scale_", self.noise_scale_)
+        state = FitState(objective, lost, scale, bool(self.private_target), feature_names=known)
+        self._state = replace(state, row_labels=labels, noise_elsewhere=noise)
         # By which a release tells that a pipeline was changed; no copy has it.
         self._trained = fingerprint(objective.X), fingerprint(objective.y[:, None])
 
@@ -266,7 +275,7 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
     ``target_bound``, ``data_norm``, ``public``, ``alpha > 0`` and ``fit_intercept=False``. Sums of
     the table with noise have one at less noise (``mechanism="moments"``), and so has the
     pseudo-Huber loss with noise in the objective (``mechanism=ObjectivePerturbation(huber=0.1)``),
-    neither with measures of leakage. That loss estimates no conditional mean: of a skewed target
+    both with measures of their own. That loss estimates no conditional mean: of a skewed target
     its predictions are biased, towards the median. Only ``release()`` may be published. See the
     user guide, docs/theory/leakage.md and differential_privacy.md.
 
@@ -301,8 +310,9 @@ class PrivateLinearRegression(LinearRegressionMixin, MechanismModel):
         need such a goal, ``data_norm``, ``target_bound``, ``public`` and ``alpha > 0``; sums no
         sample weights, and at most 2,000 columns; of the objective an
         `EpsilonDelta` is the better choice: mu takes about half as much noise again. What
-        records leak is not measured then, the fit keeps none, and ``max_iter`` and ``tol`` do not
-        count.
+        records leak through sums is a function of each alone; through noise in the objective it is
+        a mean over simulated fits, of which ``fisher_information_loss_error_`` is the standard
+        error. No attacks are known then, and ``max_iter`` and ``tol`` do not count.
     target_bound : float or None, default=None
         Public upper bound B on the absolute target; a larger target is an error. A guarantee for
         noise on the minimizer counts ``2 R B (R / (2 sqrt(alpha)) + 1) / (N alpha)``, R the
@@ -417,7 +427,7 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
     differential privacy ([CMS11]) needs ``data_norm``, ``classes``, ``public``, ``alpha > 0`` and
     ``fit_intercept=False``, and no reweighting, seed, or noise that reads the data; the report
     says what is missing. The noise may be in the objective instead (``mechanism``), with the same
-    guarantee, an intercept, and mostly better predictions, and without measures of leakage. Only
+    guarantee, an intercept, and mostly better predictions, and measures of its own. Only
     ``release()`` may be published. See docs/theory/leakage.md and differential_privacy.md.
 
     Parameters
@@ -449,8 +459,10 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         (a number would be another unit). None is "objective" under such a goal, where nothing needs
         noise on the minimizer (a reweighting, covariance, persons, or records outside memory), and
         "output" else. Of more than two classes an `EpsilonDelta` is the better choice: mu takes 1.8
-        times as much noise of 3, 3 times of 10. What records leak is not measured then, the fit
-        keeps none, and ``max_iter`` and ``tol`` do not count: it is solved to a public gradient
+        times as much noise of 3, 3 times of 10. Of two what records leak is then
+        a mean over simulated fits, of which ``fisher_information_loss_error_`` is the standard
+        error, and labels are exact. No attacks are known, and ``max_iter`` and ``tol`` do not
+        count: it is solved to a public gradient
         norm, which noise on the parameters covers.
     private_target : bool, default=True
         Count the target as unknown to the attacker ([FIL21]); with False it is public ([DRA22]).
@@ -543,7 +555,7 @@ class PrivateLogisticRegression(ClassificationMixin, MechanismModel):
         if self.mechanism is None and not self._mechanism.adds_to_minimizer:
             warnings.warn(
                 f"Under {self.noise_scale!r} noise is now added to the objective, mostly with "
-                "better predictions, and what records leak is not measured; before it was added "
+                "better predictions, and attacks on it are not known; before it was added "
                 'to the minimizer. Pass `mechanism="objective"`, or `mechanism="output"` for the '
                 "model as it was.",
                 FutureWarning,

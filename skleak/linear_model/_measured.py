@@ -461,6 +461,7 @@ class MeasuredModel(LinearModelParameters):
     _goal: NoiseGoal | None
     # losses of which `fit` told, not yet asked for; None where whoever asks is to be told
     _losses_told: FloatArray | None
+    _guarantee: Any
 
     @abstractmethod
     def _encode_targets(self, y: Array, records: Any, *, fitted: bool = False) -> FloatArray:
@@ -469,7 +470,7 @@ class MeasuredModel(LinearModelParameters):
     @cached_property
     def fisher_information_loss_(self) -> FloatArray:
         """Fisher information loss of each training record. Confidential."""
-        state = self._confidential_state()
+        state = self._measured_state()
         state.once(warn_if_uneven)
         if "_losses_told" not in self.__dict__:
             return training_loss(state)
@@ -479,34 +480,43 @@ class MeasuredModel(LinearModelParameters):
     @cached_property
     def diagonal_fisher_information_loss_(self) -> FloatArray:
         """Root mean square of it over the unknowns of each training record. Confidential."""
-        return training_loss(self._confidential_state(), "trace")
+        return training_loss(self._measured_state(), "trace")
+
+    @property
+    def fisher_information_loss_error_(self) -> FloatArray:
+        """Standard error of `fisher_information_loss_` by simulation. Confidential."""
+        state = self._measured_state()
+        return leakage_model(state).errors(state.training)
 
     def __dir__(self) -> Iterable[str]:
         """Leave out what is not computed yet: whoever lists attributes does not ask for it."""
-        pending = {*COMPUTED_ON_DEMAND, "individual_privacy_"} - self.__dict__.keys()
+        pending = {*COMPUTED_ON_DEMAND, "fisher_information_loss_error_", "individual_privacy_"}
+        pending -= self.__dict__.keys()
         names = [name for name in object.__dir__(self) if name not in pending]
         return [name for name in names if hasattr(self, name)]  # as scikit-learn's estimators do
 
     def _confidential_state(self) -> FitState:
+        """Return the fit, for whoever knows noise on its minimizer alone."""
         check_is_fitted(self)
         if not self._mechanism.adds_to_minimizer:
-            labels = (
-                "; and labels given all else are told apart as two Gaussians that lie the norm of "
-                "the row, with the column of an intercept, times its weight, and times sqrt(2) of "
-                "more than two classes, over `gradient_noise_scale_` apart"
-            )
             raise AttackNotApplicableError(
                 f"{self._mechanism.unmeasured} "
-                "`release().provenance_['differential_privacy']` bounds every attack"
-                f"{labels if hasattr(self, 'classes_') else ''}. Fit with "
-                '`mechanism="output"` to measure.'
+                "`release().provenance_['differential_privacy']` bounds every attack, and "
+                "`leakage_report()` says what is known of every record. Fit with "
+                '`mechanism="output"` for more.'
             )
+        return self._measured_state()
+
+    def _measured_state(self) -> FitState:
+        """Return the fit, whose `leakage_model` knows where its noise is."""
+        check_is_fitted(self)
         if not hasattr(self, "_state"):
             raise NotFittedError(
                 f"This {type(self).__name__} was unpickled or copied, which drops its noiseless "
                 "coefficients, Hessian and training records: leakage can no longer be computed. "
                 "Ask for it on the estimator that was fitted, or fit again."
             )
+        leakage_model(self._state)  # or says why there is none
         return self._state
 
     def _seen_state(self, queries: Any) -> FitState:
@@ -514,7 +524,7 @@ class MeasuredModel(LinearModelParameters):
 
         Confidential.
         """
-        state = self._confidential_state()
+        state = self._measured_state()
         if queries is None:
             return state
         return seen_through(state, dense(self._read(queries, "the queries")))
@@ -540,7 +550,7 @@ class MeasuredModel(LinearModelParameters):
 
     def _records(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         """Validate records to measure; the training records where there are none."""
-        state = self._confidential_state()
+        state = self._measured_state()
         if X is None and y is None:
             return state.objective.X, state.objective.y
         if X is None or y is None:
@@ -635,12 +645,14 @@ class MeasuredModel(LinearModelParameters):
             ``queries`` with a reweighting, or noise shaped by the records.
         NotFittedError
             Before ``fit``, and after unpickling, which drops what is confidential.
+        AttackNotApplicableError
+            With noise in the objective of more than two classes.
 
         Warns
         -----
         ConvergenceWarning
             Where the reweighting is not at its fixed point, or that has no derivative: its
-            leakage is then unreliable.
+            leakage is then unreliable. Where a simulation leaves an error of more than a tenth.
 
         Notes
         -----
@@ -658,6 +670,9 @@ class MeasuredModel(LinearModelParameters):
         parameters, leak all. Labels alone leak less. This is for answers with no more digits than
         a millionth of their noise: the coefficients lie on a grid, and digits far below it may
         show several of them at once.
+        With noise in the objective losses are means over simulated fits, of a standard error that
+        ``fisher_information_loss_error_`` states of each record; whatever has one above a tenth of
+        itself warns. With noise on sums they are functions of each record alone.
         """
         check_choice("per", per, _GRAINS)
         check_choice("norm", norm, ("spectral", "trace"))
@@ -739,6 +754,7 @@ class MeasuredModel(LinearModelParameters):
             rung_moves=self._rung_moves(),
             index=index,
             exact=exact,
+            guarantee=None if self._mechanism.adds_to_minimizer else self._guarantee,
         )
 
     def _measured(

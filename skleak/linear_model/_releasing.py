@@ -28,6 +28,7 @@ from skleak.influence.removal import (
     secret_distances,
 )
 from skleak.influence.state import FitState, without_records
+from skleak.linear_model._goals import LinearModelProblem
 from skleak.linear_model._measured import (
     COMPUTED_ON_DEMAND,
     MeasuredModel,
@@ -146,9 +147,12 @@ class IndividuallyMeasuredModel(MeasuredModel):
 
         Notes
         -----
-        Kulynych et al. (2025), arXiv:2507.06969. Noise from a seed or a generator can be drawn
-        again, and protects nobody, whatever is stated here. Of the squared loss all records cost
-        O(n p^2); of others up to O(n^2 p), as matrix products.
+        Kulynych et al. (2025), arXiv:2507.06969. With noise that is not on the coefficients all
+        numbers are functions of a record's own row and weight, whatever the others are: exact for
+        noise on sums, and in the objective upper bounds, for which the penalty stays as it is.
+        Noise from a seed or a generator can be drawn again, and protects nobody, whatever is stated
+        here. Of the squared loss all records cost O(n p^2); of others up to O(n^2 p), as matrix
+        products.
 
         Examples
         --------
@@ -205,7 +209,7 @@ class IndividuallyMeasuredModel(MeasuredModel):
 
     def _row_index(self, rows: "IntArray | Persons | None") -> pd.Index:
         """Index of training records, of all for None, or of persons."""
-        state = self._confidential_state()
+        state = self._measured_state()
         if state.persons is not None or isinstance(rows, Persons):
             persons = rows if isinstance(rows, Persons) else state.persons
             assert persons is not None
@@ -226,11 +230,12 @@ class IndividuallyMeasuredModel(MeasuredModel):
         self, features: Any, values: npt.ArrayLike | None
     ) -> tuple[IntArray | None, FloatArray]:
         """Columns of a secret, (k,), and the values that it may have, (n_values, k)."""
-        state, columns = self._confidential_state(), None
+        state, columns = self._measured_state(), None
         if not is_target(features, state.feature_names):
             columns = resolve_features(features, state.feature_names, state.n_features)
         if values is None:
-            found = self._fitted_problem().block(TARGET if columns is None else columns).values
+            problem = LinearModelProblem.of(state, self._terms)
+            found = problem.block(TARGET if columns is None else columns).values
             if len(found) > MOST_VALUES:
                 raise ValueError(
                     f"`features` has {len(found)} distinct values, more than {MOST_VALUES}. Pass "
@@ -458,7 +463,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
 
     def _redraw(self, random_state: RandomState) -> None:
         """Draw the release of this very fit, or another one, as a fit with that seed draws it."""
-        state = self._state if hasattr(self, "_state") else self._confidential_state()
+        found = hasattr(self, "_state") and self._mechanism.adds_to_minimizer
+        state = self._state if found else self._confidential_state()
         drawn = draw_release(state, random_state)
         self.noise_step_, self.noise_sampler_ = drawn.step, drawn.sampler
         self.coef_, self.intercept_ = self._shaped(drawn.parameters, state.factor.weights.size)
@@ -521,7 +527,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
 
     def _warn_if_unprotected(self) -> None:
         """Say to whoever releases, and nowhere else, that the noise does not hide some value."""
-        if self._terms.seeded or not hasattr(self, "_state"):
+        if self._terms.seeded or not hasattr(self, "_state") or self._state.noise_elsewhere:
             return
         objective, factor = self._state.objective, self._state.factor
         large = is_large(objective.X)
@@ -557,10 +563,11 @@ class ReleasableModel(IndividuallyMeasuredModel):
         fit = self.__dict__.get("_state")
         if fit is not None:
             _ = self._guarantee
+            elsewhere = fit.noise_elsewhere is not None  # whose losses take fits
             # A copy cannot compute its losses: they travel with it, unless they are costly.
             seconds = fit.factor.seconds_of_all(fit.objective.n_records)
             missing = [name for name in COMPUTED_ON_DEMAND if name not in self.__dict__]
-            if fit.balanced is None and not is_large(fit.objective.X) and missing:
+            if fit.balanced is None and not (elsewhere or is_large(fit.objective.X)) and missing:
                 warn_if_costly(
                     "What the records leak is left out of the copy: to find it",
                     seconds,

@@ -16,8 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import LinearRegressionMixin, gaussian_event, warn_of_release
 from skleak.accounting import LeakageLedger
+from skleak.channels import GaussianChannel
 from skleak.exceptions import NoGuaranteeError
-from skleak.mechanisms import EpsilonDelta, GaussianDP, SufficientStatistics
+from skleak.mechanisms import (
+    EpsilonDelta,
+    GaussianDP,
+    MaxAdvantage,
+    MaxLeakage,
+    SufficientStatistics,
+)
 from skleak.mechanisms.moments import MomentsNoise
 from skleak.mechanisms.protocol import PublicTable, SelectionNoise
 from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
@@ -333,8 +340,10 @@ class PrivateMoments(BaseEstimator):
 
     Parameters
     ----------
-    goal : EpsilonDelta or GaussianDP
-        The guarantee.
+    goal : EpsilonDelta, GaussianDP, MaxLeakage or MaxAdvantage
+        The guarantee; or a limit on what the release tells of any record that keeps the bounds, in
+        the units of ``leakage_``, or of any attribute of it, whatever its column and the prior are:
+        no record is read for it, and a guarantee holds as well.
     data_norm : float or None, default=None
         Public upper bound on the Euclidean norm of a row of X, after ``columns``; None with these
         for the root of their number.
@@ -396,7 +405,7 @@ class PrivateMoments(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "goal": [EpsilonDelta, GaussianDP],
+        "goal": [EpsilonDelta, GaussianDP, MaxLeakage, MaxAdvantage],
         "data_norm": [Interval(Real, 0, None, closed="neither"), None],
         "target_bound": [Interval(Real, 0, None, closed="neither"), None],
         "columns": [Mapping, "array-like", None],
@@ -409,7 +418,7 @@ class PrivateMoments(BaseEstimator):
         "ledger_dataset": [str],
     }
 
-    goal: "EpsilonDelta | GaussianDP"
+    goal: "EpsilonDelta | GaussianDP | MaxLeakage | MaxAdvantage"
     data_norm: float | None = field(default=None, kw_only=True)
     target_bound: float | None = field(default=None, kw_only=True)
     columns: Any = field(default=None, kw_only=True)
@@ -441,7 +450,39 @@ class PrivateMoments(BaseEstimator):
             target_bound=self.target_bound,
             fit_intercept=self.fit_intercept,
         )
-        return SufficientStatistics(self.expected_norm).calibrate(self.goal, public)
+        mechanism, goal = SufficientStatistics(self.expected_norm), self.goal
+        if isinstance(goal, MaxLeakage):
+            eta = check_scalar("MaxLeakage.eta", goal.eta, low_open=True, finite=True)
+            unit = mechanism.calibrate(GaussianDP(1.0), public)
+            goal = GaussianDP(eta * unit.mu / unit.largest_loss)  # losses are in proportion to mu
+        elif isinstance(goal, MaxAdvantage):
+            gain = check_scalar(
+                "MaxAdvantage.advantage", goal.advantage, low_open=True, high=1.0, high_open=True
+            )
+            goal = GaussianDP(2.0 * float(ndtri(0.5 * (1.0 + gain))))
+        return mechanism.calibrate(goal, public)
+
+    def channel(self, X: Any, y: Any = None) -> GaussianChannel:
+        """Describe what the release tells of which candidate a record is, whatever the others are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_values, n_features)
+            Candidates for a row.
+        y : array-like of shape (n_values,), default=None
+            Their targets, where there are targets.
+
+        Returns
+        -------
+        GaussianChannel
+            Its noise is 1.
+        """
+        check_is_fitted(self)
+        rows = np.asarray(X, dtype=float) / self.widths_
+        targets = np.zeros(len(rows)) if y is None else np.asarray(y, dtype=float)
+        rows, targets = self.noise_.scaled(rows, targets)
+        values, vectors = linalg.eigh(self.noise_.kernel(rows, targets, rows, targets))
+        return GaussianChannel(vectors * np.sqrt(np.maximum(values, 0.0)), 1.0)
 
     @fit_context(prefer_skip_nested_validation=True)
     @leaves_whole
@@ -547,13 +588,14 @@ class PrivateMoments(BaseEstimator):
                 )
         return X
 
-    def distance(self, record: Any, other: Any) -> float:
+    def distance(self, record: Any, other: Any = None) -> float:
         """Distance of the releases with one record or the other, in units of the noise.
 
         Parameters
         ----------
         record, other : tuple of array-like of shape (n_features,) and float, or array-like
-            A row and its target; the row alone where there is no ``y``.
+            A row and its target; the row alone where there is no ``y``. None for no other: the
+            record leaves.
 
         Returns
         -------
@@ -562,11 +604,12 @@ class PrivateMoments(BaseEstimator):
             N(0, 1) from N(distance, 1), whatever it knows of the other records.
         """
         check_is_fitted(self)
-        both = (record, other) if self.target_bound is not None else ((record, 0.0), (other, 0.0))
-        one, two = ((np.asarray(x, dtype=np.float64), y) for x, y in both)
-        if one[0].shape == two[0].shape == self.widths_.shape:
-            one, two = ((x / self.widths_, y) for x, y in (one, two))
-        return self.noise_.distance(one, two)
+        given = [record] if other is None else [record, other]
+        pairs = given if self.target_bound is not None else [(row, 0.0) for row in given]
+        pairs = [(np.asarray(x, dtype=np.float64), y) for x, y in pairs]
+        if all(x.shape == self.widths_.shape for x, _ in pairs):
+            pairs = [(x / self.widths_, y) for x, y in pairs]
+        return self.noise_.distance(*pairs)
 
     def release(self, *, require_guarantee: bool = False) -> ReleasedMoments:
         """Return what may be published: the moments with noise, and their guarantee.

@@ -189,9 +189,8 @@ class SufficientStatistics(Mechanism):
     title: ClassVar[str] = "sufficient statistics"
     takes_weights: ClassVar[bool] = False
     unmeasured: ClassVar[str] = (
-        "What records leak through sums with noise is not measured here: the formulas of noise on "
-        "the parameters do not hold for them. It is a function of each record alone, which "
-        "`skleak.linear_model.PrivateMoments` has as `leakage_` and `distance`."
+        "Attacks on sums with noise are not known, nor goals that measure: the formulas of noise "
+        "on the parameters do not hold for them."
     )
 
     def calibrate(self, goal: "EpsilonDelta | GaussianDP", public: PublicTable) -> "MomentsNoise":
@@ -450,14 +449,16 @@ class MomentsNoise:
         return t * (self.a * t + self.b * yy + self.e) + yy * (self.c * yy + self.f)
 
     def distance(
-        self, record: tuple[npt.ArrayLike, float], other: tuple[npt.ArrayLike, float]
+        self,
+        record: tuple[npt.ArrayLike, float],
+        other: tuple[npt.ArrayLike, float] | None = None,
     ) -> float:
         """Distance of the releases with one record or the other, in units of the noise.
 
         Parameters
         ----------
         record, other : tuple of array-like of shape (n_features,) and float
-            A row and its target, as the table has them.
+            A row and its target, as the table has them. None for no other: the record leaves.
 
         Returns
         -------
@@ -469,15 +470,16 @@ class MomentsNoise:
         ValueError
             For rows of another length.
         """
-        rows, targets = (np.array(part, dtype=float) for part in zip(record, other, strict=True))
-        if rows.shape != (2, self.n_features) or targets.shape != (2,):
+        both = [record] if other is None else [record, other]
+        rows, targets = (np.array(part, dtype=float) for part in zip(*both, strict=True))
+        if rows.shape[1:] != (self.n_features,) or targets.ndim != 1:
             raise ValueError(
                 f"A record is a row of {self.n_features} numbers and a target; got rows of shape "
                 f"{rows.shape[1:]}. Pass `(x, y)`."
             )
         X, y = self.scaled(rows, targets)
-        k = self.kernel(X, y, X, y)
-        return float(np.sqrt(max(k[0, 0] + k[1, 1] - 2.0 * k[0, 1], 0.0)))
+        signs = np.array([1.0, -1.0])[: len(y)]
+        return float(np.sqrt(max(signs @ self.kernel(X, y, X, y) @ signs, 0.0)))
 
     def losses(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Fisher information losses of scaled records, from nothing but themselves.

@@ -94,8 +94,8 @@ class ObjectivePerturbation(Mechanism):
     name: ClassVar[str] = "objective"
     title: ClassVar[str] = "objective perturbation"
     unmeasured: ClassVar[str] = (
-        "What records leak through noise in the objective is not measured, and attacks on it are "
-        "not known: the formulas of noise on the parameters do not hold for it."
+        "Attacks on noise in the objective are not known, nor goals that measure: the formulas of "
+        "noise on the parameters do not hold for it."
     )
 
     def calibrate(self, goal: "EpsilonDelta | GaussianDP", public: PublicTable) -> "ObjectiveNoise":
@@ -425,7 +425,7 @@ class ObjectiveNoise:
             column = np.full((X.shape[0], 1), self.constant)
             stack = partial(sparse.hstack, format="csr") if sparse.issparse(X) else np.hstack
             X = stack([X, column])
-        w, n_iter = self._minimum(X, y, sample_weight, b)
+        w, n_iter = self.minimum(X, y, sample_weight, b)
         return release_on_grid(w, self.noise_scale, generator), n_iter
 
     def _losses(self, predictor: FloatArray, y: FloatArray) -> FloatArray:
@@ -452,25 +452,52 @@ class ObjectiveNoise:
         hessian = objective.curvature_sums(predictor).factor(self.strength)
         return -hessian.solve((rows - mean).ravel()) - mean.ravel() / self.strength
 
-    def _derivatives(self, predictor: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Slope and curvature of the loss of each record in its predictor; of many classes slopes.
+    def derivatives(
+        self, predictor: FloatArray, y: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Differentiate the loss of each record in its predictor, once, twice and three times.
 
-        Shapes: both (n,), or (n, K).
+        Parameters
+        ----------
+        predictor, y : ndarray of shape (n,)
+            Predictors, and labels or numbers.
+
+        Returns
+        -------
+        slope, curvature, third : ndarrays of shape (n,)
+            Of many classes (n, K), slopes alone.
         """
         if self.n_classes > 2:
             slopes = SoftmaxLoss().residual(predictor, y)
-            return slopes, slopes
+            return slopes, slopes, slopes
         if self.width is None:
             p = expit(predictor)
-            return p - y, p * (1.0 - p)
+            return p - y, p * (1.0 - p), p * (1.0 - p) * (1.0 - 2.0 * p)
         residual = predictor - y
         root = np.hypot(1.0, residual / self.width)
-        return residual / root, root**-3.0
+        return residual / root, root**-3.0, -3.0 * (residual / self.width**2) * root**-5.0
 
-    def _minimum(
+    def minimum(
         self, X: Data, y: FloatArray, s: FloatArray, b: FloatArray
     ) -> tuple[FloatArray, int]:
-        """Minimize by Newton's method; steps are halved where rounding lets the descent be seen."""
+        """Minimize by Newton's method; steps are halved where rounding lets the descent be seen.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n, p)
+            Records.
+        y, s : ndarray of shape (n,)
+            Labels or numbers, and weights.
+        b : ndarray of shape (p,)
+            Noise in the objective.
+
+        Returns
+        -------
+        w : ndarray of shape (p,)
+            Minimizer. Confidential.
+        n_iter : int
+            Newton steps. Confidential.
+        """
         warn_if_costly(
             f"A fit of {len(b)} parameters with noise in the objective",
             _USUAL_STEPS * dense_seconds(len(b), len(y), 1.0),
@@ -488,7 +515,7 @@ class ObjectiveNoise:
 
         rounded = float(len(y)) if self.width is None else self.width * float(s @ np.abs(y))
         for n_iter in range(_STEPS):
-            slopes, curvatures = self._derivatives(predictor, y)
+            slopes, curvatures, _ = self.derivatives(predictor, y)
             residuals, gradient = (s * slopes.T).T, self.strength * w + b
             for rows in row_blocks(len(y), 1, _ROWS):
                 gradient += transpose_product(X[rows], residuals[rows]).T.ravel()

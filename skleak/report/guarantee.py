@@ -378,6 +378,8 @@ def individual_obstacle(state: FitState, promises: Promises) -> str:
         return "the scale of the noise is a function of the records"
     if state.balanced is not None:
         return "a reweighting makes the weights of all records change with each"
+    if state.noise_elsewhere is not None:
+        return ""  # it has a bound
     return leakage_model(state).has_equal_noise.missing
 
 

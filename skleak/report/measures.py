@@ -67,6 +67,7 @@ SHAPE = "the covariance of the noise is a function of the records: what it tells
 GOAL = "the noise scale is a function of the records: what it tells comes on top"
 UNREACHED = "another value has no minimizer that could be reached: nothing bounds what it tells"
 TOGETHER = "a block of numbers, all of them moved together"
+BOUND = "by the guarantee for a record of this length: how much of it is gained is not known"
 ONE_VALUE = "all records have the same value"
 
 
@@ -445,6 +446,53 @@ class Separator:
             estimated = OTHERS if settled else ESTIMATED
             told.append(estimated if self.solvable(unknown) else FIRST_ORDER)
         return "; ".join(filter(None, told))
+
+
+@dataclass(frozen=True)
+class BoundedSeparator(Separator):
+    """The same where the noise is not on the minimizer: distances or bounds from rows alone."""
+
+    @cached_property
+    def one_step(self) -> None:
+        """Newton steps tell nothing of such releases."""
+        return None
+
+    def estimated(
+        self, unknown: Unknown, own: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Distances in units of the noise, (2, n), none of which is an estimate."""
+        n = len(own)
+        if unknown.values is not None and len(unknown.values) == 1:
+            return np.zeros((2, n)), np.zeros(n), np.ones(n, dtype=bool)
+        values = unknown.candidates(own)
+        distances = leakage_model(self.state).apart(self.batch, unknown.columns, values)
+        if unknown.values is None:  # a number is held against its own
+            distances[0] = distances[1]
+        return distances, np.zeros(n), np.ones(n, dtype=bool)
+
+    def solvable(self, unknown: Unknown) -> bool:
+        """No record has to be solved for."""
+        return False
+
+    def exposure(
+        self, unknown: Unknown, distances: FloatArray | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        """Look at no record: information averaged over a prior is not known."""
+        return np.zeros(0, dtype=np.intp), np.zeros(0)
+
+    def information(self, asked: Sequence[tuple[Unknown, IntArray | None]]) -> list[float]:
+        """Information averaged over a prior is not known."""
+        return [np.nan] * len(asked)
+
+    def over_noise(self, distances: FloatArray) -> FloatArray:
+        """Distances are in units of the noise."""
+        return distances
+
+    def why(self, unknown: Unknown, exact: bool, lost: bool, settled: bool) -> str:
+        """Say what should be known of the distances of a column."""
+        if unknown.values is not None and len(unknown.values) == 1:
+            return ONE_VALUE
+        return "" if leakage_model(self.state).told_exactly(unknown.columns) else BOUND
 
 
 @dataclass(frozen=True)

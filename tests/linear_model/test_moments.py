@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression, Ridge
@@ -17,7 +18,7 @@ import skleak
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import LeakageBudgetError, NoGuaranteeError, PrivacyLeakWarning
 from skleak.linear_model import PrivateMoments
-from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxLeakage
+from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxAdvantage, MaxLeakage
 from skleak.preprocessing import PublicScaler
 
 seeded = pytest.mark.filterwarnings("ignore:Releasing a model whose noise came from a seed")
@@ -436,7 +437,7 @@ def test_a_seed_leaves_no_guarantee():
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
-        ({"goal": MaxLeakage(1.0)}, "goal"),
+        ({"goal": MaxLeakage(-1.0)}, "eta"),
         ({"goal": 1.0}, "goal"),
         ({"data_norm": 0.0}, "data_norm"),
         ({"target_bound": -1.0}, "target_bound"),
@@ -473,3 +474,34 @@ def test_tables_that_cannot_be_summed_are_refused():
         _moments().fit(X, y)
     with pytest.raises(ValueError, match="at most 2000"):
         _moments().fit(np.zeros((3, 2001)), np.zeros(3))
+
+
+@pytest.mark.parametrize("eta", [0.05, 3.0])
+def test_limits_of_leakage_and_gain_are_met_by_every_record_without_reading_one(eta):
+    X, y = np.array([[1.0, 0.0], [0.0, -1.0], [0.6, 0.8]]), np.array([2.0, -2.0, 1.0])
+    given = {"data_norm": 1.0, "target_bound": 2.0}
+    moments = PrivateMoments(MaxLeakage(eta), **given).fit(X, y)
+    assert eta * (1.0 - 1e-6) < moments.largest_leakage_ <= eta
+    assert moments.leakage_.max() <= eta
+    assert moments.release(require_guarantee=True).differential_privacy.holds
+    gains = PrivateMoments(MaxAdvantage(0.2, "(target)"), **given).fit(X, y)
+    worst = gains.distance((X[0], 2.0), (-X[0], 2.0)), gains.distance((X[0], 2.0), (X[1], -2.0))
+    assert 2.0 * norm.cdf(0.5 * max(worst)) - 1.0 <= 0.2
+    assert gains.noise_.mu == pytest.approx(2.0 * norm.ppf(0.6), rel=1e-6)
+    for goal in (MaxLeakage(0.0), MaxAdvantage(1.5, 0)):
+        with pytest.raises(ValueError, match="must "):
+            PrivateMoments(goal, **given).fit(X, y)
+
+
+def test_candidates_of_a_record_are_a_gaussian_channel_of_their_distances():
+    X, y = np.array([[0.9, 0.0], [0.0, -0.5], [0.6, 0.8]]), np.array([2.0, -2.0, 1.0])
+    moments = PrivateMoments(GaussianDP(2.0), columns=[1.0, 2.0], data_norm=1.0, target_bound=2.0)
+    moments.fit(X, y)
+    channel = moments.channel(X[:2], y[:2])
+    distance = moments.distance((X[0], y[0]), (X[1], y[1]))
+    assert channel.bayes_success([0.5, 0.5]) == pytest.approx(norm.cdf(0.5 * distance), abs=1e-9)
+    # Leaving is replacement by a record that adds nothing.
+    zero = (np.zeros(2), 0.0)
+    left = moments.distance((X[0], y[0]))
+    assert left == pytest.approx(moments.distance((X[0], y[0]), zero), rel=1e-12)
+    assert left < moments.noise_.mu

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 
 from skleak._released import ReleasedLinearRegression, ReleasedLogisticRegression
@@ -27,6 +28,7 @@ from skleak.exceptions import (
     CostWarning,
     LeakageBudgetError,
     NoGuaranteeError,
+    PrivacyLeakWarning,
 )
 from skleak.linear_model import PrivateLinearRegression, PrivateLogisticRegression
 from skleak.mechanisms import (
@@ -204,7 +206,7 @@ def test_the_minimizer_of_many_classes_is_that_of_scipy(strength):
         return loss + 0.5 * strength * w @ w + b @ w, gradient
 
     for table in (X, sparse.csr_array(X)):
-        found, n_iter = noise._minimum(table, y * 1.0, s, b)
+        found, n_iter = noise.minimum(table, y * 1.0, s, b)
         assert_allclose(found, minimize(value, np.zeros(9), jac=True, tol=1e-12).x, atol=1e-4)
         assert n_iter < 20
         assert np.linalg.norm(value(found)[1]) <= noise.error
@@ -232,11 +234,11 @@ def test_the_minimizer_is_that_of_scipy(strength):
         gradient = X.T @ (s * (expit(p) - y)) + strength * w + b
         return s @ (np.logaddexp(0.0, p) - y * p) + 0.5 * strength * w @ w + b @ w, gradient
 
-    found = noise._minimum(X, y, s, b)[0]
+    found = noise.minimum(X, y, s, b)[0]
     reference = minimize(value, np.zeros(3), jac=True, tol=1e-12).x
     assert_allclose(found, reference, atol=1e-4)
     assert np.linalg.norm(value(found)[1]) <= noise.error
-    assert_allclose(noise._minimum(sparse.csr_array(X), y, s, b)[0], found, atol=1e-8)
+    assert_allclose(noise.minimum(sparse.csr_array(X), y, s, b)[0], found, atol=1e-8)
 
 
 @pytest.mark.parametrize("n", [1, 3000])
@@ -249,7 +251,7 @@ def test_the_solver_arrives_whatever_the_records(n):
         noise = ObjectiveNoise.calibrated(EpsilonDelta(300.0, 1e-6), strength, 4, n, n, 1.0, 1.0)
         for X in tables:
             for y in (np.zeros(n), np.arange(n) % 2, (np.arange(n) == 0) * 1.0):
-                w, n_iter = noise._minimum(X, y.astype(float), np.ones(n), b)
+                w, n_iter = noise.minimum(X, y.astype(float), np.ones(n), b)
                 assert n_iter < 60
                 gradient = X.T @ (expit(X @ w) - y) + strength * w + b
                 assert np.linalg.norm(gradient) <= noise.error
@@ -295,14 +297,19 @@ def test_nothing_but_the_coefficients_depends_on_the_records():
     assert contents[0] == contents[1]
 
 
-def test_an_unreleased_model_keeps_no_record():
+def test_no_copy_of_an_unreleased_model_keeps_a_record():
     X, y = _table()
     model = _model(public=["n_samples", "sample_weight"], random_state=0)
     model.fit(X, y, sample_weight=np.linspace(0.5, 1.0, len(y)))
-    assert not {"_state", "n_iter_"} & vars(model).keys()
-    sizes = [np.size(value) for value in vars(model).values()]
-    assert max(sizes) < len(y)
-    copied = pickle.loads(pickle.dumps(model))
+    with pytest.warns(PrivacyLeakWarning, match="training records are dropped"):
+        copied = pickle.loads(pickle.dumps(model))
+    assert not {"_state", "n_iter_"} & vars(copied).keys()
+    with pytest.warns(PrivacyLeakWarning, match="a seed or a generator"):
+        released = model.release()
+    for unreleased in (copied, released):
+        assert max(np.size(value) for value in vars(unreleased).values()) < len(y)
+    with pytest.raises(NotFittedError, match="unpickled or copied"):
+        copied.fisher_information_loss()
     assert_array_equal(copied.predict(X), model.predict(X))
 
 
@@ -443,11 +450,6 @@ def test_output_is_what_there_was():
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda model: model.fisher_information_loss_,
-        lambda model: model.diagonal_fisher_information_loss_,
-        lambda model: model.fisher_information_loss(),
-        lambda model: model.leakage_report(),
-        lambda model: model.individual_privacy(),
         lambda model: MaxLeakage(1.0).noise_scale_of(model),
         lambda model: model._redraw(0),
     ],
@@ -552,9 +554,9 @@ def test_linear_regression_keeps_its_goal_and_says_what_it_minimized(goal):
     assert any("`target_bound`" in line for line in stated["assumptions"])
     read = ReleasedLinearRegression.from_json(release.to_json())
     assert_array_equal(read.predict(X), release.predict(X))
-    assert not {"_state", "n_iter_"} & vars(model).keys()
-    with pytest.raises(AttackNotApplicableError, match=r"bounds every attack\. Fit with"):
-        model.leakage_report()
+    assert "n_iter_" not in vars(model)
+    with pytest.raises(AttackNotApplicableError, match="bounds every attack"):
+        MaxLeakage(1.0).noise_scale_of(model)
     with pytest.raises(NoGuaranteeError, match="random_state"):
         _robust(goal, random_state=0).fit(X, y).release(require_guarantee=True)
 
@@ -572,12 +574,12 @@ def test_the_minimizer_of_the_pseudo_huber_loss_is_that_of_scipy(width):
     s, b = rng.uniform(0.5, 2.0, len(y)), width * rng.normal(size=3)
     given = EpsilonDelta(50.0, 1e-6), 0.5, 3, len(y), s.sum(), s.max(), 1.0
     noise = ObjectiveNoise.calibrated(*given, width, 2.0)
-    found = noise._minimum(X, y, s, b)[0]
+    found = noise.minimum(X, y, s, b)[0]
     args = X, y, s, b, 0.5, width
     reference = minimize(_pseudo_huber, found + 0.1, args=args, jac=True, tol=1e-12).x
     assert_allclose(found, reference, atol=1e-4)
     assert np.linalg.norm(_pseudo_huber(found, *args)[1]) <= noise.error
-    assert_allclose(noise._minimum(sparse.csr_array(X), y, s, b)[0], found, atol=1e-8)
+    assert_allclose(noise.minimum(sparse.csr_array(X), y, s, b)[0], found, atol=1e-8)
 
 
 @pytest.mark.parametrize("width", [1e-3, 0.1, 1e3])
@@ -594,7 +596,7 @@ def test_the_solver_of_the_pseudo_huber_loss_arrives_whatever_the_records(n, wid
             b = rng.normal(0.0, scale * noise.gradient_noise_scale, 4)
             for X in tables:
                 for y in targets:
-                    w, n_iter = noise._minimum(X, y, np.ones(n), b)
+                    w, n_iter = noise.minimum(X, y, np.ones(n), b)
                     assert n_iter < 300
                     gradient = _pseudo_huber(w, X, y, np.ones(n), b, strength, width)[1]
                     assert np.linalg.norm(gradient) <= noise.error

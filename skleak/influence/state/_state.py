@@ -505,6 +505,8 @@ class FitState:
     persons: Persons | None = None  # whose rows are whose; each row is a person's by default
     # the fit without the reweighting, where there is one, and that fit converged
     plain: FitFactor | None = None
+    # Public numbers of noise that is not on the minimizer, which the factor does not know then
+    noise_elsewhere: Any = None
     _found: dict[Callable[..., Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -673,6 +675,8 @@ def seen_through(state: FitState, queries: FloatArray) -> FitState:
         obstacle = f"with `noise_covariance={state.noise.name!r}`, a function of the records"
     elif state.balanced is not None:
         obstacle = "under a reweighting"
+    elif state.noise_elsewhere is not None:
+        obstacle = "with noise that is not on the minimizer"
     if obstacle:
         raise ValueError(
             f"What predictions leak is not known {obstacle}. Leave out `queries`: whoever has the "

@@ -16,6 +16,7 @@ from skleak.influence.state import FitState, RecordBatch, partial_state, same_ta
 from skleak.report.document import sentences
 from skleak.report.guarantee import (
     OUTSIDE,
+    DifferentialPrivacy,
     Promises,
     individual_privacy,
     output_perturbation_guarantee,
@@ -29,6 +30,7 @@ from skleak.report.measures import (
     LIMIT,
     MOST_WORK,
     RARE,
+    BoundedSeparator,
     Leads,
     Separator,
     Solved,
@@ -104,6 +106,7 @@ def build_leakage_report(
     table_index: pd.Index | None = None,
     raw: MeasuredTable | None = None,
     exact: bool = False,
+    guarantee: DifferentialPrivacy | None = None,
 ) -> LeakageReport:
     """Measure records, columns, groups and the whole data set, and say what it means.
 
@@ -139,6 +142,8 @@ def build_leakage_report(
         Columns before they were encoded, to report on in place of the blocks.
     exact : bool, default=False
         Solve for every record and column that has an exact answer, however long it takes.
+    guarantee : DifferentialPrivacy, default=None
+        The guarantee; by default that of noise on the minimizer.
 
     Returns
     -------
@@ -168,7 +173,7 @@ def build_leakage_report(
         index = pd.RangeIndex(len(batch)) if index is None else index
     more = groups, index, table_index, outside, raw, exact
     asked = _Records(state, batch, rows, promises, *more)
-    return asked.report(estimator, tuple(blocks), tuple(labels), rung_moves)
+    return asked.report(estimator, tuple(blocks), tuple(labels), rung_moves, guarantee)
 
 
 @dataclass(frozen=True)
@@ -198,7 +203,8 @@ class _Asked:
         rows = there if self.rows is None else self.rows
         work = MOST_WORK / max(1, len(self.unknowns))
         given = self.model.state, batch, rows, work, self.note, self.n, self.outside
-        found = Separator(*given, exact=self.exact, longest=self.longest)
+        kind = Separator if self.model.state.noise_elsewhere is None else BoundedSeparator
+        found = kind(*given, exact=self.exact, longest=self.longest)
         if not self.outside:
             self.kept.append(found)
         return found
@@ -415,6 +421,7 @@ class _Records:
         blocks: tuple[Columns, ...],
         names: tuple[str, ...],
         rung_moves: Mapping[str, int | None] | None,
+        guarantee: DifferentialPrivacy | None,
     ) -> LeakageReport:
         """Measure, and put the numbers together."""
         asked = self._asked(blocks, names)
@@ -462,7 +469,8 @@ class _Records:
             bins = LossBins(first.quantiles, groups_of)
         elif len(self.batch) * len(separations) <= _MOST_KEPT:
             persons = tuple(separations)
-        guarantee = output_perturbation_guarantee(self.state, self.promises)
+        if guarantee is None:
+            guarantee = output_perturbation_guarantee(self.state, self.promises)
         return LeakageReport(
             estimator, records, features, groups, dataset, guarantee, facts, carriers, persons, bins
         )
@@ -712,6 +720,7 @@ class _Records:
             "seeded": self.promises.seeded,
             "unequal_weights": bool(first.weights.smallest[0] < first.weights.largest[0]),
             **self._label_facts(),
+            **self._model.described,
         }
 
     def _label_facts(self) -> dict[str, Any]:

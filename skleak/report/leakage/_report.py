@@ -27,7 +27,7 @@ from skleak.report.document import (
     terms,
 )
 from skleak.report.guarantee import DifferentialPrivacy
-from skleak.report.measures import LIMIT, MUCH, RARE
+from skleak.report.measures import BOUND, LIMIT, MUCH, RARE
 from skleak.report.reports import PersonalReport, SharedReport, check_enough, entries, rounded
 from skleak.report.tables import Separation, attacker, columns_of, explained, loss_histogram
 from skleak.utils._geometry import gained, true_positives
@@ -219,7 +219,7 @@ def _tested_by(one: Separation, exact: bool, distance: float) -> str:
     """Say which bound on an attacker the numbers of a column come from."""
     if np.isnan(distance):
         return f"not known: {one.note}" if one.note else "not known"
-    said = f"{'exact ' if exact else ''}{_BOUNDS[one.kind]}"
+    said = f"{'exact ' if exact and BOUND not in one.note else ''}{_BOUNDS[one.kind]}"
     return f"{said}; {one.note}" if one.note else said
 
 
@@ -320,10 +320,11 @@ class LeakageReport(SharedReport):
     answers to whether it has its value, which a ``share`` of the records has, for who guesses by
     that share; for more than two values at most that. ``kind`` is "values" for a column of few
     values, "number", or "numbers", a block of them; ``exact`` is False where the distance is that
-    of one Newton step or of first order, and ``note`` says why. ``share_removed``: of the squared
-    error of an attacker who expects a normal law with the mean and the spread of the column, at
-    most this share is removed (van Trees), and ``van_trees_error`` is left at least: in up to
-    three records, which one Newton step, exact for the squared loss, finds the most exposed.
+    of one Newton step or of first order, and ``note`` says why, or by which bound it is known.
+    ``share_removed``: of the squared error of an attacker who expects a normal law with the mean
+    and the spread of the column, at most this share is removed (van Trees), and ``van_trees_error``
+    is left at least: in up to three records, which one Newton step, exact for the squared loss,
+    finds the most exposed.
 
     Entries of ``dataset`` that not every fit has are None or nan elsewhere.
     ``conditional_mean_loss`` and ``conditional_max_loss`` hold the weights of a reweighting fixed.
@@ -334,6 +335,9 @@ class LeakageReport(SharedReport):
     ``n_records_moving_rung``, for each column and target that `fit` did not check under a goal that
     reads the records, counts the records that could have moved the published noise scale by another
     value of it; None where that was not counted.
+    With noise that is not on the coefficients there are ``mechanism``, and where losses are means
+    over simulated fits ``n_simulated_fits`` and ``simulation_error``, the largest standard error of
+    the loss of a record relative to it.
     ``individual_privacy`` holds ``delta`` and ``baseline`` of the columns of records, and in
     ``missing`` why they are not known.
 
@@ -463,6 +467,8 @@ class LeakageReport(SharedReport):
         mu = self.records["mu"].to_numpy()[positions]
         missing = self.dataset["individual_privacy"]["missing"] or "the record was not trained on"
         known = "exact distance of the models with and without the record"
+        if "mechanism" in self.dataset:
+            known = "bound, from its own row, on the releases with and without the record"
         membership = {
             "distance": mu,
             "advantage_any_prior": gained(mu),
@@ -686,7 +692,8 @@ def decision(
     made_up = bool(names) and all(re.fullmatch(_MADE_UP, name) for name in names)
     notes: dict[str, list[str]] = {}
     for name, row in features.iterrows():
-        if (not row["exact"] and row["note"]) or np.isnan(row["distance"]):
+        inexact = not row["exact"] or BOUND in row["note"]
+        if (inexact and row["note"]) or np.isnan(row["distance"]):
             notes.setdefault(row["note"], []).append(str(name))
     told = known["advantage_any_prior"] > LIMIT
     return LeakageDecision(
