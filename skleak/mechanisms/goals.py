@@ -1,6 +1,4 @@
-"""Goals that choose the noise.
-
-Noise goals that stand in for a number in ``noise_scale``.
+"""Noise goals, which stand in for a number in ``noise_scale``.
 
 A goal is resolved inside ``fit``, when the minimizer and its derivatives are known and no noise
 has been drawn. Two of them, `MaxLeakage` and `MaxAdvantage`, read the noise off the data. What
@@ -394,8 +392,8 @@ class GuaranteeGoal(PublicNoiseGoal):
             )
 
     def __repr__(self) -> str:
-        given = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
-        usual = {f.name: f.default for f in fields(self)}  # type: ignore[arg-type]
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        usual = {f.name: f.default for f in fields(self)}
         told = [f"{n}={v!r}" for n, v in given.items() if usual[n] is MISSING or v != usual[n]]
         return f"{type(self).__name__}({', '.join(told)})"
 
@@ -757,11 +755,6 @@ def reserved_delta(goal: "EpsilonDelta | GaussianDP") -> float:
     ------
     ValueError
         For a goal out of range.
-
-    Examples
-    --------
-    >>> reserved_delta(GaussianDP(1.0)), reserved_delta(EpsilonDelta(1.0, 1e-6))
-    (0.0, 1e-07)
     """
     goal.check()
     return float(goal.delta * (1.0 if isinstance(goal, GaussianDP) else RESERVED_DELTA))
@@ -789,11 +782,6 @@ def grid_mu(
     ------
     ValueError
         For a goal out of range, or below the cost of the grid.
-
-    Examples
-    --------
-    >>> round(grid_mu(GaussianDP(0.5), 10), 6)
-    0.5
     """
     reserved_delta(goal)
     if isinstance(goal, GaussianDP):
