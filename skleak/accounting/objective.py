@@ -326,7 +326,8 @@ def _many_classes(noise: float, ridge: float, epsilon: FloatArray, n_classes: in
     usable = (rest < min(mu * end, _LARGEST)) & (mu * end < _LARGEST)
     rest = np.where(usable, rest, 0.0)
     up = np.exp(np.minimum(0.5 * mu * _TABLE, _LARGEST))
-    rises = up[:-1] * np.expm1(min(step, _LARGEST)), -np.expm1(-step) / up[:-1]
+    with np.errstate(over="ignore"):  # where it is not usable
+        rises = up[:-1] * np.expm1(min(step, _LARGEST)), -np.expm1(-step) / up[:-1]
     sums = [np.append(np.cumsum((tails[:-1] * rise)[::-1])[::-1], 0.0) for rise in rises]
     # The first cell holds the point where it is zero.
     cell = np.maximum(np.searchsorted(_TABLE, rest / mu, side="right"), 1)
@@ -626,8 +627,8 @@ def objective_ridge(
     -------
     float
         ``lambda / (R^2 s)``: ``2 / epsilon``, with ``two_sided`` twice that, or ``8 / mu^2``; times
-        ``1.03 rows`` and ``rows^2`` for more rows; of many classes, for each row,
-        ``10 (1 - 1/K) / epsilon`` or ``10 sqrt(2 pi) (1 - 1/K) / mu``; rounded up.
+        ``1.03 rows`` and ``rows^2`` for more rows; of many classes ``10 (1 - 1/K) / epsilon`` or
+        ``10 sqrt(2 pi) (1 - 1/K) / mu``, times ``12 rows`` and ``rows``; rounded up.
 
     Examples
     --------
@@ -639,7 +640,7 @@ def objective_ridge(
     if mu is not None:
         mu = check_scalar("mu", mu, low_open=True) / rows
     elif n_classes > 2 and epsilon is not None:
-        epsilon = epsilon / rows
+        epsilon = epsilon / (rows if rows == 1 else 12.0 * rows)  # then mu counts, about eps / 5
     if n_classes > 2:
         kept = epsilon if mu is None else mu / np.sqrt(2.0 * np.pi)
         kept = _DETERMINANT * check_scalar("epsilon", kept, low_open=True)
