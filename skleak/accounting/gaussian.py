@@ -25,6 +25,8 @@ from skleak.utils._typing import FloatArray
 
 # Below this mu the difference of two Mills ratios cancels; their integral does not.
 _SMALL_MU = 0.1
+# Above this mu one tail is all of delta, to fewer digits than are kept.
+_LARGE_MU = 1e9
 # Beyond this many standard deviations everything underflows; its square must not overflow.
 _FAR = 1e150
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -209,8 +211,12 @@ def gaussian_epsilon(mu: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
     regular = uncovered & np.isfinite(distance) & (failure > 0.0)
     if regular.any():
         m, goal = distance[regular], np.log(failure[regular]) - _PRIVATE_SIDE
-        # delta <= Phi(mu/2 - epsilon/mu) brackets the root from above.
-        result[regular] = _root_below(m, goal, m * (0.5 * m - ndtri_exp(goal)))
+        # delta <= Phi(mu/2 - epsilon/mu) brackets the root from above, and is it where mu is large.
+        with np.errstate(over="ignore"):
+            found = m * (0.5 * m - ndtri_exp(goal))
+        near = m < _LARGE_MU
+        found[near] = _root_below(m[near], goal[near], found[near])
+        result[regular] = found
     return as_result(result)
 
 

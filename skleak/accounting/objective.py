@@ -71,6 +71,9 @@ _LATER = np.linspace(-3.0, 6.0, 37)
 _TABLE = np.linspace(0.0, 12.0, 1201)
 # Share of epsilon, or of the total variation at mu, that the determinant may cost many classes.
 _DETERMINANT = 0.1
+# Ridge of persons over the least: with noise on the parameters beside it, a little less of epsilon
+# is left, where their profile is not that of Gaussian noise.
+_ROOM = 1.03
 
 
 def _addition(noise: float, epsilon: FloatArray, two_sided: bool) -> FloatArray:
@@ -237,6 +240,7 @@ def objective_delta(
     output_mu: float = 0.0,
     two_sided: bool = False,
     n_classes: int = 2,
+    rows: int = 1,
 ) -> Any:
     """Bound delta of objective perturbation where one record is replaced.
 
@@ -256,6 +260,8 @@ def objective_delta(
         pseudo-Huber loss; else the loss is the logistic one.
     n_classes : int, default=2
         More than two for softmax regression, whose largest slope h is ``sqrt(2)``.
+    rows : int, default=1
+        Number of records that are replaced together.
 
     Returns
     -------
@@ -274,10 +280,10 @@ def objective_delta(
     ridge = check_scalar("ridge", ridge, low_open=True)
     loss = check_real("epsilon", epsilon)
     if output_mu == 0.0:
-        return as_result(_replacement(noise, ridge, loss, two_sided, n_classes))
+        return as_result(_replacement(noise, ridge, loss, two_sided, n_classes, rows))
     # The mean over the loss of the other release of delta at what is left of epsilon.
     rest = loss[..., None] - output_mu * (_BESIDE[1:] + 0.5 * output_mu)
-    found = _replacement(noise, ridge, rest, two_sided, n_classes) @ np.diff(ndtr(_BESIDE))
+    found = _replacement(noise, ridge, rest, two_sided, n_classes, rows) @ np.diff(ndtr(_BESIDE))
     return as_result(np.minimum((found + 2.0 * ndtr(_BESIDE[0])) * _ROUND_UP, 1.0))
 
 
@@ -320,7 +326,8 @@ def _many_classes(noise: float, ridge: float, epsilon: FloatArray, n_classes: in
     usable = (rest < min(mu * end, _LARGEST)) & (mu * end < _LARGEST)
     rest = np.where(usable, rest, 0.0)
     up = np.exp(np.minimum(0.5 * mu * _TABLE, _LARGEST))
-    rises = up[:-1] * np.expm1(min(step, _LARGEST)), -np.expm1(-step) / up[:-1]
+    with np.errstate(over="ignore"):  # where it is not usable
+        rises = up[:-1] * np.expm1(min(step, _LARGEST)), -np.expm1(-step) / up[:-1]
     sums = [np.append(np.cumsum((tails[:-1] * rise)[::-1])[::-1], 0.0) for rise in rises]
     # The first cell holds the point where it is zero.
     cell = np.maximum(np.searchsorted(_TABLE, rest / mu, side="right"), 1)
@@ -333,13 +340,15 @@ def _many_classes(noise: float, ridge: float, epsilon: FloatArray, n_classes: in
 
 
 def _replacement(
-    noise: float, ridge: float, epsilon: FloatArray, two_sided: bool, n_classes: int
+    noise: float, ridge: float, epsilon: FloatArray, two_sided: bool, n_classes: int, rows: int
 ) -> FloatArray:
-    """Bound delta of a replacement at any epsilon, also below zero."""
+    """Bound delta of a replacement of some records at any epsilon, also below zero."""
     loss, below, mu = np.abs(epsilon), np.minimum(epsilon, 0.0), 2.0 / noise
     result = np.array(gaussian_delta(mu, loss), dtype=np.float64)
     exact = (loss >= 2.0 / ridge) | (loss <= 1.0 / noise**2)
-    if n_classes > 2:
+    if rows > 1:
+        result = _of_persons(noise, ridge, loss, two_sided, n_classes, rows)
+    elif n_classes > 2:
         # 1 - delta is concave in exp(epsilon), and zero where that is.
         later = np.maximum(_largest_determinant(ridge, n_classes) + mu * (_LATER + 0.5 * mu), 0.0)
         known = _many_classes(noise, ridge, later, n_classes)
@@ -356,6 +365,23 @@ def _replacement(
     return np.where(epsilon < 0.0, -np.expm1(below) + np.exp(below) * result, result)
 
 
+def _of_persons(
+    noise: float, ridge: float, epsilon: FloatArray, two_sided: bool, n_classes: int, rows: int
+) -> FloatArray:
+    """Bound delta where several records are replaced, at epsilon from zero on.
+
+    Of mu-GDP once, ``rows mu``-GDP; and the sum of single additions and then removals, whose
+    Gaussian profiles make one of them all, wherever each of them is proved.
+    """
+    once = objective_mu(noise, ridge, two_sided=two_sided, n_classes=n_classes)
+    result = np.asarray(gaussian_delta(min(rows * once, _LARGEST), epsilon))
+    if n_classes > 2:
+        return result
+    mu, sides = 2.0 * rows / noise, 1.0 + two_sided
+    proved = epsilon >= max(2.0 * sides * rows / ridge, 0.5 * mu**2)
+    return np.where(proved, np.minimum(result, sides * gaussian_delta(mu, epsilon)), result)
+
+
 @functools.lru_cache(maxsize=64)
 def objective_epsilon(
     noise: float,
@@ -365,6 +391,7 @@ def objective_epsilon(
     output_mu: float = 0.0,
     two_sided: bool = False,
     n_classes: int = 2,
+    rows: int = 1,
 ) -> float:
     """Bound epsilon of objective perturbation at a delta, where one record is replaced.
 
@@ -374,7 +401,7 @@ def objective_epsilon(
         As for :func:`objective_delta`.
     delta : float in (0, 1)
         Probability that the bound may fail.
-    two_sided, n_classes : bool, int
+    two_sided, n_classes, rows : bool, int, int
         As for :func:`objective_delta`.
 
     Returns
@@ -388,9 +415,9 @@ def objective_epsilon(
     0.999
     """
     delta = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
-    given: dict[str, Any] = {"two_sided": two_sided, "n_classes": n_classes}
+    given: dict[str, Any] = {"two_sided": two_sided, "n_classes": n_classes, "rows": rows}
     given["output_mu"] = output_mu
-    least = float(gaussian_epsilon(float(np.hypot(2.0 / noise, output_mu)), delta))
+    least = float(gaussian_epsilon(float(np.hypot(2.0 * rows / noise, output_mu)), delta))
     low, high = least, 2.0 * least
     if objective_delta(noise, ridge, low, **given) <= delta:
         return low
@@ -512,6 +539,7 @@ def objective_noise_scale(
     output_share: float = 0.0,
     two_sided: bool = False,
     n_classes: int = 2,
+    rows: int = 1,
 ) -> float:
     """Smallest noise of objective perturbation that meets a target at a given ridge.
 
@@ -524,8 +552,8 @@ def objective_noise_scale(
     epsilon, delta : float, optional
         Target (epsilon, delta). Give these two or mu.
     output_share : float, default=0.0
-        The mu of noise on the parameters, composed with it, over ``2 / noise``.
-    two_sided, n_classes : bool, int
+        The mu of noise on the parameters, composed with it, over ``2 rows / noise``.
+    two_sided, n_classes, rows : bool, int, int
         As for :func:`objective_delta`.
 
     Returns
@@ -543,16 +571,17 @@ def objective_noise_scale(
     """
     ridge = check_scalar("ridge", ridge, low_open=True)
     kind: dict[str, Any] = {"two_sided": two_sided, "n_classes": n_classes}
-    both = 2.0 * float(np.hypot(1.0, output_share))
+    both = 2.0 * rows * float(np.hypot(1.0, output_share))
     least = float(gaussian_noise_scale(both, mu=mu, epsilon=epsilon, delta=delta))
     least *= 1.0 + 1e-12 * (output_share > 0.0)  # the sum of squares is rounded
 
     def excess(noise: float) -> float:
-        beside = 2.0 * output_share / noise
+        beside = 2.0 * rows * output_share / noise
         if mu is not None:
-            total = np.hypot(objective_mu(noise, ridge, **kind), beside)
+            total = np.hypot(rows * objective_mu(noise, ridge, **kind), beside)
             return float(np.log(min(total, _LARGEST) / mu))
-        reached = objective_delta(noise, ridge, epsilon or 0.0, output_mu=beside, **kind)
+        given = {"output_mu": beside, "rows": rows, **kind}
+        reached = objective_delta(noise, ridge, epsilon or 0.0, **given)
         return float(np.log(reached) - np.log(delta))
 
     low, high = least, least
@@ -575,6 +604,7 @@ def objective_ridge(
     epsilon: float | None = None,
     two_sided: bool = False,
     n_classes: int = 2,
+    rows: int = 1,
 ) -> float:
     """Smallest ridge at which a target costs the noise of the Gaussian mechanism, a public rule.
 
@@ -590,12 +620,15 @@ def objective_ridge(
     n_classes : int, default=2
         As for :func:`objective_delta`. Of K > 2 classes no ridge takes the determinant off: at the
         rule kappa is at most a tenth of epsilon, or of ``mu / sqrt(2 pi)``.
+    rows : int, default=1
+        As for :func:`objective_delta`.
 
     Returns
     -------
     float
-        ``lambda / (R^2 s)``: ``2 / epsilon``, with ``two_sided`` ``4 / epsilon``, or ``8 / mu^2``;
-        of many classes ``10 (1 - 1/K) / epsilon`` or ``10 sqrt(2 pi) (1 - 1/K) / mu``; rounded up.
+        ``lambda / (R^2 s)``: ``2 / epsilon``, with ``two_sided`` twice that, or ``8 / mu^2``; times
+        ``1.03 rows`` and ``rows^2`` for more rows; of many classes ``10 (1 - 1/K) / epsilon`` or
+        ``10 sqrt(2 pi) (1 - 1/K) / mu``, times ``12 rows`` and ``rows``; rounded up.
 
     Examples
     --------
@@ -604,13 +637,17 @@ def objective_ridge(
     """
     if (mu is None) == (epsilon is None):
         raise ValueError(f"The target must be `mu` or `epsilon`; got mu={mu}, epsilon={epsilon}.")
+    if mu is not None:
+        mu = check_scalar("mu", mu, low_open=True) / rows
+    elif n_classes > 2 and epsilon is not None:
+        epsilon = epsilon / (rows if rows == 1 else 12.0 * rows)  # then mu counts, about eps / 5
     if n_classes > 2:
-        kept = (
-            epsilon if mu is None else check_scalar("mu", mu, low_open=True) / np.sqrt(2.0 * np.pi)
-        )
+        kept = epsilon if mu is None else mu / np.sqrt(2.0 * np.pi)
         kept = _DETERMINANT * check_scalar("epsilon", kept, low_open=True)
         return float((1.0 - 1.0 / n_classes) / kept * _ROUND_UP)
     if epsilon is not None:
         curvature = 2.0 if two_sided else 1.0
-        return 2.0 * curvature / check_scalar("epsilon", epsilon, low_open=True) * _ROUND_UP
-    return 8.0 / check_scalar("mu", mu, low_open=True) ** 2 * _ROUND_UP
+        least = 2.0 * curvature / check_scalar("epsilon", epsilon, low_open=True)
+        return least * (1.0 if rows == 1 else _ROOM * rows) * _ROUND_UP
+    assert mu is not None
+    return 8.0 / mu**2 * _ROUND_UP

@@ -489,6 +489,12 @@ _ELSEWHERE: dict[str, type[LeakageModel]] = {
 def leakage_model(state: FitState) -> LeakageModel:
     """Choose what the leakage of a fit is computed by."""
     if state.noise_elsewhere is not None:
+        if state.persons is not None:
+            raise AttackNotApplicableError(
+                "What persons with several rows leak together is known of noise on the minimizer "
+                'alone. The guarantee is about them; fit with `mechanism="output"` and a number as '
+                "`noise_scale` to measure, or without `persons` to count rows."
+            )
         return _ELSEWHERE[state.noise_elsewhere.mechanism.name](state)
     if state.balanced is not None:
         return Reweighted(state)

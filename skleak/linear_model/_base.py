@@ -94,6 +94,8 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
             said of leakage, and what a noise goal limits, is about persons, all rows of whom change
             or leave together: ``fisher_information_loss_`` has one for each, in the order of their
             first rows (see `skleak.influence.leakage.person_losses`). By default each row is one.
+            A goal with ``rows_per_person`` guarantees it to persons, of whose rows the first ones
+            count.
 
         Returns
         -------
@@ -143,7 +145,7 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         with counted_passes(bool(self.verbose)) as passes, fit_task(self, 3) as task:
             objective, labels = self._objective_of(X, y, sample_weight)
             if not self._mechanism.adds_to_minimizer:
-                self._release_by_mechanism(objective, task, labels)
+                self._release_by_mechanism(objective, task, labels, persons)
                 return self
             noise = noise_shape(self, objective)
             whose = None if persons is None else self._persons(persons, objective, labels)
@@ -237,7 +239,9 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
     def _check_mechanism(self, X: Any, persons: Any) -> None:
         """Raise where the mechanism does not go with other parameters, or with the data."""
 
-    def _release_by_mechanism(self, objective: Objective, task: Task, labels: Any) -> None:
+    def _release_by_mechanism(
+        self, objective: Objective, task: Task, labels: Any, persons: Any
+    ) -> None:
         """Fit with noise that is not added to the minimizer."""
 
     @property

@@ -11,13 +11,14 @@ from skleak.losses import SoftmaxLoss
 from skleak.report.guarantee import Promises
 from skleak.solvers import LargeSums, Moments, MultinomialObjective, Objective, block_sums
 from skleak.utils._arguments import dask_module
-from skleak.utils._blocks import Blocks, positions_of
+from skleak.utils._blocks import Blocks, aligned_chunks, is_large, positions_of
 from skleak.utils._labels import codes_of, expect_labels, find_classes, label_array
 from skleak.utils._linalg import shares_of_bounds
-from skleak.utils._records import check_sizes, feature_labels
+from skleak.utils._records import check_sizes, feature_labels, is_single_feature, resolve_features
+from skleak.utils._records import label_array as plain_labels
 from skleak.utils._sklearn_compat import validate_data
 from skleak.utils._typing import Array, FloatArray
-from skleak.utils.sources import as_floats, only_finite, open_records, opened
+from skleak.utils.sources import as_floats, only_finite, open_records, opened, series_array
 
 # Distinct targets beyond which they are no classes.
 _MOST_CLASSES = 10_000
@@ -238,3 +239,19 @@ def _check(estimator: Any, looked: _Looked) -> None:
     if "norm" in looked.problems:
         row, _, n, _ = looked.problems["norm"]
         estimator._refuse_long(n, moments.n, f"row {row}")
+
+
+def large_labels(groups: Any, X: Any, names: Array | None) -> Any:
+    """Group label of each record outside memory, (n,), in the chunks of these."""
+    if is_single_feature(groups):
+        return X[:, int(resolve_features(groups, names, X.shape[1], "groups")[0])]
+    if not is_large(groups) and not hasattr(groups, "to_dask_array"):
+        groups = plain_labels(groups)
+    elif not is_large(groups):
+        groups = series_array(groups, "groups")
+    if groups.ndim != 1 or groups.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"`groups` must hold one label per record: expected {X.shape[0]}, got shape "
+            f"{groups.shape}. Call `groups.compute_chunk_sizes()` where sizes are not known."
+        )
+    return aligned_chunks(X, [groups])[1]

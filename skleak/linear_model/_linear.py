@@ -39,7 +39,7 @@ from skleak.report.guarantee import noise_guarantee
 from skleak.solvers import Objective
 from skleak.utils._blocks import dense, is_large_source
 from skleak.utils._labels import encoded, find_classes
-from skleak.utils._records import fingerprint, row_label
+from skleak.utils._records import Persons, fingerprint, row_label
 from skleak.utils._sklearn_compat import Interval, StrOptions, Task, outer_stacklevel
 from skleak.utils._typing import Array, FloatArray
 
@@ -63,7 +63,8 @@ class MechanismModel(PrivateLinearModel):
 
     def _asks_for_guarantee(self, X: Any, persons: Any) -> bool:
         """Return True where noise is to reach a guarantee, and nothing needs it on a minimizer."""
-        needed = self.reweighting is not None or persons is not None or is_large_source(X)
+        by_row = persons is not None and getattr(self.noise_scale, "rows_per_person", None) is None
+        needed = self.reweighting is not None or by_row or is_large_source(X)
         return self._has_guarantee_goal and self._is_isotropic and not needed
 
     @property
@@ -96,7 +97,7 @@ class MechanismModel(PrivateLinearModel):
         if not mechanism.adds_to_minimizer:
             goal: Any = self.noise_scale
             if self._has_guarantee_goal:
-                goal.check()
+                goal.check(persons=True)
             wrong = self._unmet(X, persons) | wrong
         reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
         if reasons:
@@ -112,7 +113,8 @@ class MechanismModel(PrivateLinearModel):
 
     def _unmet(self, X: Any, persons: Any) -> dict[str, bool]:
         """Return what noise that is not on a minimizer needs, and whether it is missing."""
-        public = self._promises().public
+        promises = self._promises()
+        public, known = promises.public, "n_persons" if promises.persons else "n_samples"
         return {
             "`noise_scale` must be an `EpsilonDelta` or `GaussianDP` of skleak.mechanisms: a number"
             " is a scale of noise on the coefficients alone, which attacks, auditors and other "
@@ -120,37 +122,50 @@ class MechanismModel(PrivateLinearModel):
             "`data_norm` must be promised, a public bound on the norm of a row": (
                 self.data_norm is None
             ),
-            "`public` must hold 'n_samples'": "n_samples" not in public,
+            f"`public` must hold '{known}'": known not in public,
             "`public` must hold 'sample_weight' where there are weights": (
                 self._weighted and self._mechanism.takes_weights and "sample_weight" not in public
             ),
-            "`sample_weight` must be None: sums count each record once": (
-                self._weighted and not self._mechanism.takes_weights
+            "`sample_weight` must be None: sums, and persons, count each record once": (
+                self._weighted and (promises.persons or not self._mechanism.takes_weights)
             ),
             "`alpha` must be positive, or 'auto'": self.alpha == 0.0,
             "`reweighting` must be None: weights of it are functions of the records": (
                 self.reweighting is not None
             ),
             "`noise_covariance` must be 'isotropic'": not self._is_isotropic,
-            "`persons` must be None: the guarantee is about one row": persons is not None,
+            "`persons` must be None: the guarantee is about one row (`rows_per_person` of a goal "
+            "protects persons)": persons is not None and not promises.persons,
+            "`fit` must be given `persons`, whom `rows_per_person` of the goal is about": (
+                persons is None and promises.persons
+            ),
             "X must lie in memory": is_large_source(X),
         }
 
-    def _release_by_mechanism(self, objective: Objective, task: Task, labels: Any) -> None:
+    def _release_by_mechanism(
+        self, objective: Objective, task: Task, labels: Any, persons: Any
+    ) -> None:
         """Fit with noise from public numbers."""
         goal, promises = self.noise_scale, self._promises()
         assert promises.data_norm is not None
+        assert isinstance(goal, EpsilonDelta | GaussianDP)
+        n_records, total, whose = objective.n_records, objective.total, None
+        if promises.persons:  # as many rows as there may be
+            whose = self._persons(persons, objective, labels)
+            objective = _first_rows(objective, whose, goal.rows)
+            n_records = len(whose) * goal.rows
+            total = float(n_records)
         with task.part("calibration"):
             table = PublicTable(
-                objective.n_records,
+                n_records,
                 objective.X.shape[1],
                 promises.data_norm * (1.0 + promises.norm_rounding),
                 objective.n_parameters,
                 getattr(self, "target_bound", None),
                 bool(self.fit_intercept),
                 None if isinstance(self.alpha, str) else float(self.alpha),
-                objective.total,
-                objective.weight_range[1],
+                total,
+                1.0 if promises.persons else objective.weight_range[1],
                 getattr(objective, "n_classes", 2),
             )
             noise = self._mechanism.calibrate(goal, table)
@@ -175,10 +190,11 @@ class MechanismModel(PrivateLinearModel):
         p, known = objective.n_parameters, getattr(self, "feature_names_in_", None)
         # What a minimizer without noise would be is not known, and asked by nobody.
         lost = FitFactor(np.full(p, np.nan), np.empty((0, 0)), self._loss, objective.fit_intercept)
-        objective = replace(objective, alpha=self._penalty)
+        objective = replace(objective, alpha=self._penalty * total / objective.total)
         scale = getattr(self, "gradient_noise_scale_", self.noise_scale_)
         state = FitState(objective, lost, scale, bool(self.private_target), feature_names=known)
-        self._state = replace(state, row_labels=labels, noise_elsewhere=noise)
+        state = replace(state, row_labels=labels, noise_elsewhere=noise)
+        self._state = replace(state, persons=whose)
         # By which a release tells that a pipeline was changed; no copy has it.
         self._trained = fingerprint(objective.X), fingerprint(objective.y[:, None])
 
@@ -205,6 +221,14 @@ class MechanismModel(PrivateLinearModel):
         if hasattr(self, "gradient_noise_scale_"):
             stated["gradient_noise_scale"] = self.gradient_noise_scale_
         return {**made, "mechanism": self._mechanism.name, **stated}
+
+
+def _first_rows(objective: Objective, persons: Persons, most: int) -> Objective:
+    """Return the same objective without the rows of a person beyond the first ones."""
+    some = persons.places(np.arange(len(persons)))[:, :most]
+    weights = np.zeros(objective.n_records)
+    weights[persons.rows[some[some >= 0]]] = 1.0
+    return replace(objective, sample_weight=weights)
 
 
 @singledispatch
@@ -250,12 +274,18 @@ def _(noise: ObjectiveNoise, model: Any, objective: Objective) -> None:
 
 @draw_by_mechanism.register
 def _(noise: MomentsNoise, model: Any, objective: Objective) -> None:
-    moments = noise.release(dense(objective.X), objective.y, model.random_state)
+    rows, y = dense(objective.X), objective.y
+    if noise.rows_per_person is not None:  # rows that do not count are rows of zeros
+        kept = np.flatnonzero(objective.sample_weight)
+        X, targets = np.zeros((noise.n_records, rows.shape[1])), np.zeros(noise.n_records)
+        X[: len(kept)], targets[: len(kept)] = rows[kept], y[kept]
+        rows, y = X, targets
+    moments = noise.release(rows, y, model.random_state)
     names = getattr(model, "feature_names_in_", None)
-    model.moments_ = ReleasedMoments(
-        moments, noise, model._guarantee, names, np.ones(noise.n_features)
-    )
-    fit = model.moments_.regress(alpha=model.alpha_)
+    released = ReleasedMoments(moments, noise, model._guarantee, names, np.ones(noise.n_features))
+    if noise.rows_per_person is None:  # else the number of rows, and so the errors, are not known
+        model.moments_ = released
+    fit = released.regress(alpha=model.alpha_)
     model.coef_, model.intercept_ = fit.coef_, fit.intercept_
     # Coefficients are functions of sums on grids, and on none themselves.
     model.noise_step_, model.noise_sampler_ = 0.0, sampler_name(model.random_state)

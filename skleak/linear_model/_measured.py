@@ -36,7 +36,7 @@ from skleak.influence.reweighting import (
 from skleak.influence.state import FitState, NoiseShape, WeightRule, seen_through
 from skleak.inspection.refits import RawProblem
 from skleak.linear_model._goals import LinearModelProblem, RungMoves, of_problem, unchecked_moves
-from skleak.linear_model._large import large_records
+from skleak.linear_model._large import large_labels, large_records
 from skleak.mechanisms import NoiseGoal, NoiseKind, Reweighting, release_on_grid
 from skleak.mechanisms.goals import resolve_goal
 from skleak.mechanisms.grids import GridRelease
@@ -46,13 +46,12 @@ from skleak.report.guarantee import Promises
 from skleak.report.leakage import build_leakage_report
 from skleak.solvers import ImplicitInverse, Minimum, MultinomialObjective, Objective, minimize
 from skleak.utils._arguments import check_choice
-from skleak.utils._blocks import Blocks, aligned_chunks, dense, is_large, is_large_source
+from skleak.utils._blocks import Blocks, dense, is_large, is_large_source
 from skleak.utils._files import write_table
 from skleak.utils._records import (
     checked_labels,
     feature_labels,
     is_single_feature,
-    label_array,
     named,
     resolve_features,
     same_numbers,
@@ -69,7 +68,7 @@ from skleak.utils._sklearn_compat import (
     validate_data,
 )
 from skleak.utils._typing import Array, FloatArray, RandomState
-from skleak.utils.sources import index_labels, opened, series_array
+from skleak.utils.sources import index_labels, opened
 
 # Relative spread of the total leakage up to which it counts as equal.
 _EVEN = 1e-6
@@ -391,7 +390,7 @@ def group_labels(groups: Any, X: Any, names: Array | None, index: pd.Index | Non
             "`per='group'` needs `groups`: one label per record, or the column that holds it."
         )
     if is_large(X):
-        return _large_labels(groups, X, names)
+        return large_labels(groups, X, names)
     if is_single_feature(groups):
         column = X[:, [resolve_features(groups, names, X.shape[1], "groups")[0]]]
         groups = np.ravel(column.toarray() if sparse.issparse(column) else column)
@@ -400,22 +399,6 @@ def group_labels(groups: Any, X: Any, names: Array | None, index: pd.Index | Non
             "`groups` lie outside memory, and the records do not. Pass one array of labels."
         )
     return checked_labels(groups, X.shape[0], named(index))
-
-
-def _large_labels(groups: Any, X: Any, names: Array | None) -> Any:
-    """Group label of each record outside memory, (n,), in the chunks of these."""
-    if is_single_feature(groups):
-        return X[:, int(resolve_features(groups, names, X.shape[1], "groups")[0])]
-    if not is_large(groups) and not hasattr(groups, "to_dask_array"):
-        groups = label_array(groups)
-    elif not is_large(groups):
-        groups = series_array(groups, "groups")
-    if groups.ndim != 1 or groups.shape[0] != X.shape[0]:
-        raise ValueError(
-            f"`groups` must hold one label per record: expected {X.shape[0]}, got shape "
-            f"{groups.shape}. Call `groups.compute_chunk_sizes()` where sizes are not known."
-        )
-    return aligned_chunks(X, [groups])[1]
 
 
 def _is_list_of_references(features: Any) -> bool:

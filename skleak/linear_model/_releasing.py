@@ -327,6 +327,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
             isinstance(self.noise_scale, CalibratedNoise),
             self.target_bound,
             not (self.data_norm is None or isinstance(self.data_norm, Real)),
+            getattr(self.noise_scale, "rows_per_person", None) is not None,
         )
 
     def _refuse_large(self, found: str) -> None:
@@ -607,7 +608,9 @@ def stated_guarantee(guarantee: DifferentialPrivacy) -> dict[str, Any] | None:
     """Return the guarantee as a release may state it: a function of what was declared public."""
     if not guarantee.holds:
         return None
-    about = {"about": f"replacement of one row of {TABLE}"}
+    whom = getattr(guarantee.noise, "rows_per_person", None)
+    one = "row" if whom is None else f"person, of at most {whom} rows,"
+    about = {"about": f"replacement of one {one} of {TABLE}"}
     if guarantee.mechanism != "output perturbation":
         return {**guarantee.stated, **about}
     numbers = {

@@ -443,6 +443,8 @@ class PrivateMoments(BaseEstimator):
         MomentsNoise
             With ``mu``, ``largest_loss``, and the ``distance`` of any two records.
         """
+        if isinstance(self.goal, EpsilonDelta | GaussianDP):
+            self.goal.check()
         public = PublicTable(
             n_samples,
             n_features,

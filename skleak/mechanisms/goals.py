@@ -1,6 +1,4 @@
-"""Goals that choose the noise.
-
-Noise goals that stand in for a number in ``noise_scale``.
+"""Noise goals, which stand in for a number in ``noise_scale``.
 
 A goal is resolved inside ``fit``, when the minimizer and its derivatives are known and no noise
 has been drawn. Two of them, `MaxLeakage` and `MaxAdvantage`, read the noise off the data. What
@@ -10,7 +8,8 @@ where another value of few in one record would have moved the rung.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -365,6 +364,40 @@ class PublicNoiseGoal(NoiseGoal):
         """Smallest noise scale that reaches the goal."""
 
 
+class GuaranteeGoal(PublicNoiseGoal):
+    """A goal of differential privacy, about one row or all rows of a person."""
+
+    rows_per_person: int | None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that are protected together."""
+        return self.rows_per_person or 1
+
+    def check(self, *, persons: bool = False) -> None:
+        """Raise for parameters out of range, and for rows of persons unless these are taken."""
+        rows = self.rows_per_person
+        if rows is not None and not (
+            isinstance(rows, Integral) and not isinstance(rows, bool) and rows > 0
+        ):
+            raise ValueError(
+                f"`{type(self).__name__}.rows_per_person` must be a whole number from 1 on, or "
+                f"None; got {rows!r}."
+            )
+        if rows is not None and not persons:
+            raise ValueError(
+                f"`rows_per_person` of {self} protects persons with noise in the objective, and on "
+                "the sums of a linear regression without an intercept. Here a guarantee is about "
+                "one row: leave it out, or pass one row of each person."
+            )
+
+    def __repr__(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        usual = {f.name: f.default for f in fields(self)}
+        told = [f"{n}={v!r}" for n, v in given.items() if usual[n] is MISSING or v != usual[n]]
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
 def resolve_goal(goal: NoiseGoal, problem: MeasuredFit) -> float:
     """Find the noise scale of a goal, which sees the records only if it counts as reading them.
 
@@ -505,8 +538,8 @@ class MaxLeakage(NoiseGoal):
         return None if losses is None else (losses[0] / self.eta, losses[1] / self.eta)
 
 
-@dataclass
-class GaussianDP(PublicNoiseGoal):
+@dataclass(repr=False)
+class GaussianDP(GuaranteeGoal):
     """No record moves the release by more than ``mu`` standard deviations of the noise.
 
     With Gaussian noise in exact arithmetic that is mu-Gaussian differential privacy under
@@ -524,6 +557,10 @@ class GaussianDP(PublicNoiseGoal):
     delta : float in [0, 0.1], default=0.0
         Probability with which that may fail, for steps that need one (`PrivateOneHotEncoder` of
         skleak.preprocessing). Others leave it unused.
+    rows_per_person : int or None, default=None
+        Protect a person, of whose rows at most so many count, the first ones; None to protect one
+        row. `fit` is told whose rows are whose as ``persons``, and ``public`` holds "n_persons" in
+        place of "n_samples". For noise in the objective, and on sums without an intercept.
 
     Examples
     --------
@@ -545,12 +582,11 @@ class GaussianDP(PublicNoiseGoal):
 
     mu: float
     delta: float = 0.0
+    rows_per_person: int | None = field(default=None, kw_only=True)
 
-    def __repr__(self) -> str:
-        return f"GaussianDP(mu={self.mu!r}{f', delta={self.delta!r}' if self.delta else ''})"
-
-    def check(self) -> None:
+    def check(self, *, persons: bool = False) -> None:
         """Raise for a parameter out of range."""
+        super().check(persons=persons)
         check_scalar("GaussianDP.mu", self.mu, low_open=True, finite=True)
         check_scalar("GaussianDP.delta", self.delta, high=0.1)
 
@@ -579,8 +615,8 @@ class GaussianDP(PublicNoiseGoal):
         return sensitivity / mu
 
 
-@dataclass
-class EpsilonDelta(PublicNoiseGoal):
+@dataclass(repr=False)
+class EpsilonDelta(GuaranteeGoal):
     """The release is (epsilon, delta)-differentially private under replacement of one row.
 
     The rounding to the grid of the noise is counted. Needs what `GaussianDP` needs.
@@ -591,6 +627,8 @@ class EpsilonDelta(PublicNoiseGoal):
         Privacy parameter.
     delta : float in (0, 1)
         Failure probability, far below 1 / n_samples.
+    rows_per_person : int or None, default=None
+        As for `GaussianDP`.
 
     Examples
     --------
@@ -600,9 +638,11 @@ class EpsilonDelta(PublicNoiseGoal):
 
     epsilon: float
     delta: float
+    rows_per_person: int | None = field(default=None, kw_only=True)
 
-    def check(self) -> None:
+    def check(self, *, persons: bool = False) -> None:
         """Raise for parameters out of range."""
+        super().check(persons=persons)
         check_scalar("EpsilonDelta.epsilon", self.epsilon, low_open=True, finite=True)
         if not 0.0 < self.delta < 1.0:
             raise ValueError(
@@ -715,11 +755,6 @@ def reserved_delta(goal: "EpsilonDelta | GaussianDP") -> float:
     ------
     ValueError
         For a goal out of range.
-
-    Examples
-    --------
-    >>> reserved_delta(GaussianDP(1.0)), reserved_delta(EpsilonDelta(1.0, 1e-6))
-    (0.0, 1e-07)
     """
     goal.check()
     return float(goal.delta * (1.0 if isinstance(goal, GaussianDP) else RESERVED_DELTA))
@@ -747,11 +782,6 @@ def grid_mu(
     ------
     ValueError
         For a goal out of range, or below the cost of the grid.
-
-    Examples
-    --------
-    >>> round(grid_mu(GaussianDP(0.5), 10), 6)
-    0.5
     """
     reserved_delta(goal)
     if isinstance(goal, GaussianDP):

@@ -262,6 +262,8 @@ class MomentsNoise:
         Number of columns, and of records.
     data_norm, target_bound : float
         Largest norm of a record, and largest size of a target, where there is one.
+    rows_per_person : int or None, default=None
+        As of the goal.
 
     Examples
     --------
@@ -279,6 +281,7 @@ class MomentsNoise:
     n_records: int
     data_norm: float = 1.0
     target_bound: float = 1.0
+    rows_per_person: int | None = None
 
     mechanism: ClassVar[type[Mechanism]] = SufficientStatistics
 
@@ -326,8 +329,15 @@ class MomentsNoise:
         norm = check_scalar("expected_norm", expected_norm, low=1e-3, low_open=True, high=1e3)
         has_target = target_bound is not None
         split = moments_split(n_features, norm, intercept=intercept, target=has_target)
-        shape = cls(*split, n_features, n_records, longest, bound)
-        mu = grid_mu(goal, shape.n_numbers)
+        whom = goal.rows_per_person
+        shape = cls(*split, n_features, n_records, longest, bound, whom)
+        goal.check(persons=True)
+        if whom and intercept:
+            raise ValueError(
+                "`fit_intercept` must be False with `rows_per_person`, as the number of rows is "
+                "not public: append a constant column to X, and count its square in `data_norm`."
+            )
+        mu = grid_mu(replace(goal, rows_per_person=None), shape.n_numbers) / goal.rows
         a, b, c, e, f = (float(mu**2 * weight) for weight in split)
         return replace(shape, a=a, b=b, c=c, e=e, f=f)
 
@@ -349,8 +359,8 @@ class MomentsNoise:
 
     @property
     def mu(self) -> float:
-        """Largest distance of two records in units of the noise, grids apart."""
-        return moments_mu(self.a, self.b, self.e, self.f)
+        """Largest distance of two records, or persons, in units of the noise, grids apart."""
+        return (self.rows_per_person or 1) * moments_mu(self.a, self.b, self.e, self.f)
 
     @property
     def edge(self) -> float:

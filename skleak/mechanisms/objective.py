@@ -198,6 +198,8 @@ class ObjectiveNoise:
         Number of classes. Of more than two each has parameters of its own.
     constant : float, default=0.0
         The column that stands for an intercept, counted in ``longest``; zero without one.
+    rows_per_person : int or None, default=None
+        As of the goal.
 
     Examples
     --------
@@ -221,6 +223,7 @@ class ObjectiveNoise:
     target_bound: float | None = None
     n_classes: int = 2
     constant: float = 0.0
+    rows_per_person: int | None = None
 
     mechanism: ClassVar[type[Mechanism]] = ObjectivePerturbation
 
@@ -270,6 +273,7 @@ class ObjectiveNoise:
         kind = {"two_sided": width is not None, "n_classes": n_classes}
         slope = _largest_slope(width, n_classes)
         least, target = _public_target(goal, n_parameters, kind)
+        kind["rows"] = goal.rows
         check_scalar("data_norm", longest, low=1e-100, high=1e100, hint="Rescale the data.")
         check_scalar("huber * target_bound", slope, low=1e-100, high=1e100, hint="Rescale both.")
         sensitivity = longest * largest_weight * slope
@@ -283,7 +287,7 @@ class ObjectiveNoise:
             )
         noise = objective_noise_scale(strength / unit, **target, output_share=_SHARE, **kind)
         # Rounding to the grid of the parameters adds sqrt(p) 2^-30 to the distance at most.
-        output_mu = 2.0 * _SHARE / noise - np.sqrt(n_parameters) * 2.0**-30
+        output_mu = 2.0 * _SHARE * goal.rows / noise - np.sqrt(n_parameters) * 2.0**-30
         if not output_mu > 0.0:
             remedy = "pass a larger goal"
             if strength < least * unit:
@@ -313,7 +317,8 @@ class ObjectiveNoise:
         error = tolerance + rounding + 0.5 * np.sqrt(n_parameters) * step
         scale = 2.0 * error / strength / output_mu
         own = sigma, strength, sensitivity, longest, float(tolerance), float(scale), float(error)
-        return cls(*own, n_parameters, width, target_bound, n_classes, constant)
+        whom = goal.rows_per_person
+        return cls(*own, n_parameters, width, target_bound, n_classes, constant, whom)
 
     @property
     def ridge(self) -> float:
@@ -329,7 +334,7 @@ class ObjectiveNoise:
     @property
     def mu(self) -> float:
         """The mu of exact minimizers under exact noise."""
-        return objective_mu(self.noise, self.ridge, **self._kind)
+        return (self.rows_per_person or 1) * objective_mu(self.noise, self.ridge, **self._kind)
 
     @property
     def _kind(self) -> dict[str, Any]:
@@ -360,7 +365,8 @@ class ObjectiveNoise:
         -------
         float
         """
-        given = {"output_mu": self.output_mu, **self._kind}
+        rows = self.rows_per_person or 1
+        given = {"output_mu": self.output_mu, "rows": rows, **self._kind}
         return discretized_epsilon(
             lambda rest: objective_epsilon(self.noise, self.ridge, rest, **given),
             delta,
@@ -380,7 +386,8 @@ class ObjectiveNoise:
         -------
         float or ndarray
         """
-        given = {"output_mu": self.output_mu, **self._kind}
+        rows = self.rows_per_person or 1
+        given = {"output_mu": self.output_mu, "rows": rows, **self._kind}
         return discretized_delta(
             lambda loss: objective_delta(self.noise, self.ridge, loss, **given),
             epsilon,
@@ -550,7 +557,8 @@ def _public_target(
 
     A little is kept for the grids.
     """
-    goal.check()
+    goal.check(persons=True)
+    kind = kind | {"rows": goal.rows}
     if isinstance(goal, GaussianDP):
         # What the cover of discrete noise adds to it.
         mu = goal.mu * (1.0 - _KEPT) - np.sqrt(2.0 * n_parameters) * 2.0**-30

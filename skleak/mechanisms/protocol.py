@@ -275,6 +275,7 @@ class Selection(Mechanism):
             For a goal out of reach.
         """
         law = float(self.eta), trials_gamma(self.eta, self.expected_trials)
+        goal.check()
         names = ("mu",) if isinstance(goal, GaussianDP) else ("epsilon", "delta")
         mu = trial_mu(*law, **{name: float(getattr(goal, name)) for name in names})
         if not mu > 0.0:

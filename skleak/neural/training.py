@@ -23,7 +23,7 @@ from skleak.neural.gradients import Gradients, Part, SumGrid, make_clipping
 from skleak.neural.guarantee import SGDGuarantee
 from skleak.neural.information import Sampling, StepMechanism, Totals
 from skleak.report.guarantee import Promises, undeclared
-from skleak.utils._arguments import check_scalar, make_generator
+from skleak.utils._arguments import make_generator
 from skleak.utils._confidential import CalibratedNoise
 from skleak.utils._typing import Array, FloatArray, IntArray, RandomState
 
@@ -44,15 +44,16 @@ def resolve_noise(
     """
     excess: Callable[[float], float]
     if isinstance(goal, EpsilonDelta):
-        epsilon = check_scalar("EpsilonDelta.epsilon", goal.epsilon, low_open=True, finite=True)
-        failure = goal.delta
+        goal.check()
+        epsilon, failure = goal.epsilon, goal.delta
 
         def excess(sigma: float) -> float:
             spent = SGDGuarantee(sigma, rate, n_steps, sampling, failure).epsilon
             return float(np.log(max(spent, 1e-9)) - np.log(epsilon))
 
     elif isinstance(goal, GaussianDP):
-        mu = check_scalar("GaussianDP.mu", goal.mu, low_open=True, finite=True)
+        goal.check()
+        mu = goal.mu
 
         def excess(sigma: float) -> float:
             alpha, beta = SGDGuarantee(sigma, rate, n_steps, sampling).curve

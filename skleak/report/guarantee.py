@@ -65,6 +65,8 @@ class Promises:
         The promised bound B on the size of a target.
     by_column : bool, default=False
         R is the norm of promised bounds on the columns.
+    persons : bool, default=False
+        The guarantee is about persons, and not about rows.
 
     Examples
     --------
@@ -82,6 +84,7 @@ class Promises:
     calibrated: bool = False
     target_bound: float | None = None
     by_column: bool = False
+    persons: bool = False
 
     # Share by which a row may pass the promised norm: sums of squares are rounded.
     norm_rounding: ClassVar[float] = 1e-12

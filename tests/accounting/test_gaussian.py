@@ -84,6 +84,9 @@ def test_limits_of_delta():
     assert gaussian_delta(60.0, 0.0) == 1.0
     assert gaussian_delta(1e300, 5.0) == 1.0
     assert gaussian_delta(1e-300, 1e300) == 0.0
+    large = np.array([1e8, 1e9, 1e10, 1e100, 1e300])
+    with np.errstate(over="raise", invalid="raise"):
+        assert np.all(gaussian_epsilon(large, 1e-6) >= 0.5 * large * np.minimum(large, 1e5))
     # total variation distance at epsilon = 0
     mu = np.array([0.01, 0.5, 3.0])
     np.testing.assert_allclose(gaussian_delta(mu, 0.0), 2 * norm.cdf(mu / 2) - 1, rtol=1e-12)

@@ -73,6 +73,23 @@ class Release:
         normal = np.exp(-0.5 * np.sum(moved**2, axis=0) / self.sigma**2)
         return normal * determinant / (2.0 * np.pi * self.sigma**2)
 
+    def density_of(self, records, weight=1.0, targets=None):
+        """Density with some more records."""
+        moved = self.noise.copy()
+        matrix = [[np.ones_like(self.cell) * (i == j) for j in (0, 1)] for i in (0, 1)]
+        targets = np.zeros(len(records)) if targets is None else targets
+        for record, target in zip(records, targets, strict=True):
+            x = np.asarray(record, dtype=np.float64)
+            slope, curvature = self.loss(np.tensordot(x, self.w, 1) - target)
+            moved -= weight * x[:, None, None] * slope
+            for i in (0, 1):
+                for j in (0, 1):
+                    scaled = weight * curvature * x[i] * x[j] * self.inverse[j]
+                    matrix[i][j] = matrix[i][j] + scaled
+        determinant = matrix[0][0] * matrix[1][1] - matrix[0][1] * matrix[1][0]
+        normal = np.exp(-0.5 * np.sum(moved**2, axis=0) / self.sigma**2)
+        return normal * determinant / (2.0 * np.pi * self.sigma**2)
+
     def delta(self, first, second, epsilon):
         excess = first - np.exp(np.asarray(epsilon))[:, None, None] * second
         return np.maximum(excess, 0.0).sum(axis=(1, 2)) * self.cell
@@ -155,6 +172,60 @@ def test_a_pair_comes_near_to_the_bound(scale, low, published):
     true = release.delta(*(release.density(x) for x in pair), [1.0]).item()
     assert low < true / objective_delta(scale, 2.0, 1.0) < 1.0
     assert true == pytest.approx(published, rel=0.05)
+
+
+@pytest.mark.parametrize("seed", range(36))
+def test_no_two_persons_of_several_rows_exceed_the_bound(seed):
+    rng = np.random.default_rng(seed)
+    rows, two_sided = 2 + seed % 2, bool(seed % 3 == 2)
+    scale, ridge = [(16.0, 4.0), (6.0, 2.0), (2.0, 0.5), (4.0, 8.0)][seed % 4]
+    rest, pair = _table(rng, 1.0)
+    loss, width = (pseudo_huber, 0.5) if two_sided else (logistic, 1.0)
+    spread = width * scale / ridge * two_sided
+    rest = [(axis, x, copies, spread * rng.normal()) for axis, x, copies in rest]
+    release = Release(rest, scale * width, ridge, 300, loss=loss)
+    persons = [rng.normal(size=(rows, 2)) * (seed % 4 == 0) for _ in pair]
+    persons = [p / np.maximum(np.linalg.norm(p, axis=1), 1.0)[:, None] for p in persons]
+    if seed % 4:  # rows that are alike move the minimizer furthest
+        persons = [np.tile(x, (rows, 1)) for x in pair]
+    if seed % 5 == 0:
+        persons[1] = persons[1][:1]  # a person of fewer rows
+    p, q = (release.density_of(x, 1.0, spread * rng.normal(size=len(x))) for x in persons)
+    assert p.sum() * release.cell == pytest.approx(1.0, abs=2e-3)
+    epsilon = np.array([0.0, 0.1, 0.3, 1.0, 2.0]) * 4.0 * rows / scale
+    bound = objective_delta(scale, ridge, epsilon, two_sided=two_sided, rows=rows)
+    for found in release.delta(p, q, epsilon), release.delta(q, p, epsilon):
+        assert np.all(found <= bound * (1.0 + 3e-3) + 1e-9)
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_two_persons_of_several_rows_come_near_to_the_bound(rows):
+    rest = [(0, 1.0, 3e4 * rows), (0, -1.0, 3e4 * rows), (1, -1.0, 3e6 * rows)]
+    release = Release(rest, 2.0 * rows, 2.0 * rows, 500)
+    pair = [[(sign * np.cos(0.3), np.sin(0.3))] * rows for sign in (1.0, -1.0)]
+    true = release.delta(*(release.density_of(x) for x in pair), [1.0]).item()
+    stated = objective_delta(2.0 * rows, 2.0 * rows, 1.0, rows=rows)
+    assert stated == pytest.approx(gaussian_delta(1.0, 1.0), rel=1e-9)
+    assert 0.7 < true / stated < 1.0
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("target", [{"mu": 1.0}, {"epsilon": 1.0, "delta": 1e-6}])
+def test_noise_of_persons_is_in_proportion_to_their_rows(two_sided, target):
+    rule = {k: v for k, v in target.items() if k != "delta"}
+    found = []
+    for rows in (1, 3):
+        given = {"two_sided": two_sided, "rows": rows}
+        ridge = objective_ridge(**rule, **given)
+        noise = objective_noise_scale(ridge, **target, output_share=0.01, **given)
+        found.append(noise / rows)
+        if "delta" in target:
+            reached = objective_epsilon(noise, ridge, 1e-6, output_mu=0.02 * rows / noise, **given)
+            assert 0.999 < reached <= 1.0 + 1e-8
+    if "delta" in target or not two_sided:
+        assert found[1] == pytest.approx(found[0], rel=2e-3)
+    with_little = objective_noise_scale(ridge / 20.0, **target, **given)
+    assert with_little > noise
 
 
 def test_minimizers_that_are_drawn_have_the_density():

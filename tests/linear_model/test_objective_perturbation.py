@@ -505,7 +505,7 @@ def test_it_predicts_better_than_noise_on_the_minimizer_at_any_penalty():
         return np.mean([_model(goal, **changed).fit(X, y).score(X, y) for _ in range(5)])
 
     within = score()
-    assert within > 0.87
+    assert within > 0.84
     for alpha in (0.01, 0.03, 0.1):
         assert within > score(mechanism="output", alpha=alpha)
 

@@ -229,8 +229,8 @@ def _named(score, name):
         ({"validation": 0.001}, "leaves no rows"),
         ({"expected_trials": 0.5}, "`expected_trials`"),
         ({"eta": -0.5}, "`eta`"),
-        ({"goal": EpsilonDelta(-1.0, 1e-6)}, "`epsilon`"),
-        ({"goal": EpsilonDelta(1.0, 0.0)}, "`delta`"),
+        ({"goal": EpsilonDelta(-1.0, 1e-6)}, "`EpsilonDelta.epsilon` must"),
+        ({"goal": EpsilonDelta(1.0, 0.0)}, "`EpsilonDelta.delta` must"),
         ({"goal": 1.0}, "'goal' parameter"),
     ],
 )
