@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
 from skleak._released import (
@@ -39,7 +38,7 @@ from skleak.report.guarantee import noise_guarantee
 from skleak.solvers import Objective
 from skleak.utils._blocks import dense, is_large_source
 from skleak.utils._labels import encoded, find_classes
-from skleak.utils._records import Persons, fingerprint, row_label
+from skleak.utils._records import Persons, row_label
 from skleak.utils._sklearn_compat import Interval, StrOptions, Task, outer_stacklevel
 from skleak.utils._typing import Array, FloatArray
 
@@ -195,22 +194,6 @@ class MechanismModel(PrivateLinearModel):
         state = FitState(objective, lost, scale, bool(self.private_target), feature_names=known)
         state = replace(state, row_labels=labels, noise_elsewhere=noise)
         self._state = replace(state, persons=whose)
-        # By which a release tells that a pipeline was changed; no copy has it.
-        self._trained = fingerprint(objective.X), fingerprint(objective.y[:, None])
-
-    def _trained_on(self, X: Any, y: Any = None) -> bool:
-        if self._mechanism.adds_to_minimizer:
-            return super()._trained_on(X, y)
-        if "_trained" not in vars(self):
-            raise NotFittedError(
-                f"This {type(self).__name__} was unpickled or copied, and cannot tell any more "
-                "what it was trained on. Ask the estimator that was fitted, or fit again."
-            )
-        parts = [self._read(X)]
-        parts += [] if y is None else [self._encode_targets(y, X, fitted=True)[:, None]]
-        return all(
-            fingerprint(part) == own for part, own in zip(parts, self._trained, strict=False)
-        )
 
     def _provenance(self) -> dict[str, Any]:
         made = super()._provenance()

@@ -492,6 +492,11 @@ class MeasuredModel(LinearModelParameters):
 
     def _measured_state(self) -> FitState:
         """Return the fit, whose `leakage_model` knows where its noise is."""
+        state = self._kept_state()
+        leakage_model(state)  # or says why there is none
+        return state
+
+    def _kept_state(self) -> FitState:
         check_is_fitted(self)
         if not hasattr(self, "_state"):
             raise NotFittedError(
@@ -499,7 +504,6 @@ class MeasuredModel(LinearModelParameters):
                 "coefficients, Hessian and training records: leakage can no longer be computed. "
                 "Ask for it on the estimator that was fitted, or fit again."
             )
-        leakage_model(self._state)  # or says why there is none
         return self._state
 
     def _seen_state(self, queries: Any) -> FitState:
@@ -523,7 +527,7 @@ class MeasuredModel(LinearModelParameters):
 
         Shapes: ``X`` (n, d); ``y`` (n,), which is not looked at where X lies outside memory.
         """
-        objective = self._confidential_state().objective
+        objective = self._kept_state().objective
         if is_large_source(X):
             return same_numbers(opened(self, X).X, objective.X)
         records = self._read(X)

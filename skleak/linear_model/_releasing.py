@@ -287,7 +287,6 @@ OF_ONE_FIT = (
     "n_passes_",
     "_guarantee",
     "_losses_told",
-    "_trained",
     "sample_reweights_",
     "reweighting_history_",
     "n_reweighting_iter_",
@@ -590,7 +589,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
         return {
             n: value
             for n, value in kept.items()
-            if n not in ("_state", "_losses_told", "_trained") and not is_large(value)
+            if n not in ("_state", "_losses_told") and not is_large(value)
         }
 
 

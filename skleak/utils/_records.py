@@ -1,7 +1,6 @@
 """Records of a table: rows, persons, names of columns."""
 
 import dis
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -234,18 +233,6 @@ def same_numbers(X: Any, Z: Any) -> bool:
     if sparse.issparse(X) or sparse.issparse(Z):
         return bool((sparse.csr_array(X) - sparse.csr_array(Z)).count_nonzero() == 0)
     return np.array_equal(X, Z)
-
-
-def fingerprint(X: Any) -> bytes:
-    """Digest of a table in memory, dense or sparse, by which it is told from others, (n, d)."""
-    total = hashlib.blake2b(repr(X.shape).encode())
-    for first in range(0, X.shape[0], 4096):
-        rows = sparse.csr_array(X[first : first + 4096], copy=True)
-        rows.sum_duplicates()
-        rows.eliminate_zeros()
-        for part in (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data):
-            total.update(part.data)
-    return total.digest()
 
 
 def check_sizes(total: float, largest: FloatArray, largest_target: float, names: Any) -> None:
