@@ -208,7 +208,7 @@ def tables(quick: bool) -> Iterator[Table]:
         return
     found = fetch_or_none(fetch_iwpc, encoded=True)
     if found is not None:  # three numbers in units of their deviations, two flags, 3 + 5 + 2 levels
-        X = found[0].to_numpy(float)
+        X = found[0].to_numpy(float, copy=True)
         X[:, :3] = np.clip(X[:, :3], -3.0, 3.0) / 3.0
         y = np.clip(found[1].to_numpy(float), -3.0, 3.0) / 3.0
         X, norm = bounded(X, 3.0 / 3.0 + 2.0 / 2.0 + 2.0 / 3.0 + 5.0 / 6.0 + 2.0 / 3.0)
