@@ -299,7 +299,8 @@ def report(some: Iterator[Table], n_splits: int, epsilons: Any, more: Any = None
         own, missed = lines_of(table, n_splits, epsilons)
         lines, failures = lines + own + ([] if more is None else more(table)), failures + missed
         if table.name in GOALS:
-            ours = [line for line in own if line[2] == "1" and line[1] not in ("AdaSSP", "private SGD")]
+            tuned = "AdaSSP", "private SGD"
+            ours = [line for line in own if line[2] == "1" and line[1] not in tuned]
             best = ours[table.best([float(line[3]) for line in ours])]
             met = "" if table.meets(float(best[3])) else ", MISSED"
             goals.append(f"{table.name} {GOALS[table.name]}: {best[1]} has {best[3]}{met}")
