@@ -179,7 +179,7 @@ def test_a_pair_comes_near_to_the_bound(scale, low, published):
     [(8.0, 2.0, 1.0, 0.85), (2.0, 2.0, 1.0, 0.97), (1.0, 50.0, 0.04, 0.99)],
 )
 def test_a_pair_reaches_the_bound(scale, ridge, epsilon, low):
-    """The more others push a pair that is nearly opposite, the surer both are of the other class."""
+    """The more others push a nearly opposite pair, the surer it is of the other class."""
     release = Release([(0, 1.0, 1e8), (0, -1.0, 1e8), (1, -1.0, 1e30)], scale, ridge, 500)
     pair = [(sign * np.cos(0.1), np.sin(0.1)) for sign in (1.0, -1.0)]
     true = release.delta(*(release.density(x) for x in pair), [epsilon]).item()
