@@ -111,8 +111,50 @@ class Mechanism(ABC):
         """
 
 
+class GridNoise(ABC):
+    """Discrete Gaussian noise, whose privacy follows from a distance over it."""
+
+    @property
+    @abstractmethod
+    def _on_grid(self) -> dict[str, Any]:
+        """Distance over the noise, and sizes of its grid, as accounting takes them."""
+
+    @property
+    def composed_mu(self) -> float:
+        """A mu at which Gaussian noise is no more private than the release."""
+        return float(discrete_gaussian_cover(**self._on_grid))
+
+    def epsilon(self, delta: float) -> float:
+        """Bound epsilon of the release at a delta.
+
+        Parameters
+        ----------
+        delta : float in (0, 1)
+            Probability that the bound may fail.
+
+        Returns
+        -------
+        float
+        """
+        return float(discrete_gaussian_epsilon(delta=delta, **self._on_grid))
+
+    def profile(self, epsilon: npt.ArrayLike) -> Any:
+        """Bound delta of the release at an epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or array-like, at least 0
+            Bound on the log-likelihood ratio, in nats; finite.
+
+        Returns
+        -------
+        float or ndarray
+        """
+        return discrete_gaussian_delta(epsilon=epsilon, **self._on_grid)
+
+
 @dataclass(frozen=True)
-class OutputNoise:
+class OutputNoise(GridNoise):
     """Public numbers of noise on a minimizer.
 
     Parameters
@@ -140,46 +182,14 @@ class OutputNoise:
     relative_step: float
 
     @property
-    def _sizes(self) -> dict[str, Any]:
-        return {"n_parameters": self.n_parameters, "relative_step": self.relative_step}
+    def _on_grid(self) -> dict[str, Any]:
+        sizes = {"n_parameters": self.n_parameters, "relative_step": self.relative_step}
+        return {"mu": self.distance, **sizes}
 
     @property
     def rho(self) -> float:
         """Zero-concentrated differential privacy."""
-        return float(discrete_gaussian_rho(self.distance, **self._sizes))
-
-    @property
-    def composed_mu(self) -> float:
-        """A mu at which Gaussian noise is no more private than the release."""
-        return float(discrete_gaussian_cover(self.distance, **self._sizes))
-
-    def epsilon(self, delta: float) -> float:
-        """Bound epsilon of the release at a delta.
-
-        Parameters
-        ----------
-        delta : float in (0, 1)
-            Probability that the bound may fail.
-
-        Returns
-        -------
-        float
-        """
-        return float(discrete_gaussian_epsilon(self.distance, delta, **self._sizes))
-
-    def profile(self, epsilon: npt.ArrayLike) -> Any:
-        """Bound delta of the release at an epsilon.
-
-        Parameters
-        ----------
-        epsilon : float or array-like, at least 0
-            Bound on the log-likelihood ratio, in nats; finite.
-
-        Returns
-        -------
-        float or ndarray
-        """
-        return discrete_gaussian_delta(self.distance, epsilon, **self._sizes)
+        return float(discrete_gaussian_rho(**self._on_grid))
 
 
 @dataclass(frozen=True)
