@@ -471,6 +471,28 @@ def gaussian_event(mu: float) -> Any:
     return dp.GaussianDpEvent(1.0 / mu)
 
 
+def refuse_without_guarantee(guarantee: Any, required: bool) -> None:
+    """Raise where a release needs a `DifferentialPrivacy` that holds, and this one does not.
+
+    Parameters
+    ----------
+    guarantee : DifferentialPrivacy
+        Guarantee of the release.
+    required : bool
+        A release without one is refused.
+
+    Raises
+    ------
+    NoGuaranteeError
+        With all the reasons.
+    """
+    if required and not guarantee.holds:
+        raise NoGuaranteeError(
+            "No differential-privacy guarantee holds for this release: "
+            f"{'; '.join(guarantee.reasons)}."
+        )
+
+
 def warn_of_release(*, seeded: bool, noise_scale: float, step: float) -> None:
     """Warn where the noise of a release protects nobody, or its grid had to grow.
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
-from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,10 +13,13 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import LinearRegressionMixin, gaussian_event, warn_of_release
-from skleak.accounting import LeakageLedger
+from skleak._released import (
+    LinearRegressionMixin,
+    gaussian_event,
+    refuse_without_guarantee,
+    warn_of_release,
+)
 from skleak.channels import GaussianChannel
-from skleak.exceptions import NoGuaranteeError
 from skleak.mechanisms import (
     EpsilonDelta,
     GaussianDP,
@@ -26,7 +28,7 @@ from skleak.mechanisms import (
     SufficientStatistics,
 )
 from skleak.mechanisms.moments import MomentsNoise
-from skleak.mechanisms.protocol import PublicTable, SelectionNoise
+from skleak.mechanisms.protocol import ChargedParameters, PublicTable, SelectionNoise
 from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
 from skleak.utils._arguments import check_level, check_scalar, column_bounds
 from skleak.utils._blocks import is_large_source
@@ -34,7 +36,7 @@ from skleak.utils._confidential import warn_of_written_seed
 from skleak.utils._files import read_document, write_document
 from skleak.utils._records import resolve_features, values_withheld
 from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole, validate_data
-from skleak.utils._typing import FloatArray, RandomState
+from skleak.utils._typing import FloatArray
 
 
 class MomentsRegression(LinearRegressionMixin, BaseEstimator):
@@ -329,7 +331,7 @@ class ReleasedMoments:
 
 
 @dataclass(eq=False, repr=False)
-class PrivateMoments(BaseEstimator):
+class PrivateMoments(ChargedParameters, BaseEstimator):
     """Sums of a table with noise, from which linear regressions are fitted afterwards.
 
     Release ``X^T X``, ``X^T y`` and ``y^T y``, with an intercept the sums of X and y too, under
@@ -405,6 +407,7 @@ class PrivateMoments(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChargedParameters._parameter_constraints,
         "goal": [EpsilonDelta, GaussianDP, MaxLeakage, MaxAdvantage],
         "data_norm": [Interval(Real, 0, None, closed="neither"), None],
         "target_bound": [Interval(Real, 0, None, closed="neither"), None],
@@ -413,9 +416,6 @@ class PrivateMoments(BaseEstimator):
         "expected_norm": [Interval(Real, 0, None, closed="neither")],
         "clip": ["boolean"],
         "public": [str, "array-like"],
-        "random_state": ["random_state", np.random.Generator],
-        "ledger": [str, PathLike, LeakageLedger, None],
-        "ledger_dataset": [str],
     }
 
     goal: "EpsilonDelta | GaussianDP | MaxLeakage | MaxAdvantage"
@@ -426,9 +426,6 @@ class PrivateMoments(BaseEstimator):
     expected_norm: float = field(default=1.0, kw_only=True)
     clip: bool = field(default=False, kw_only=True)
     public: Any = field(default=("n_samples",), kw_only=True)
-    random_state: RandomState = field(default=None, kw_only=True)
-    ledger: Any = field(default=None, kw_only=True)
-    ledger_dataset: str = field(default="default", kw_only=True)
 
     def planned(self, n_samples: int, n_features: int) -> MomentsNoise:
         """Find the noise of a table of some size, before any record is seen.
@@ -536,24 +533,13 @@ class PrivateMoments(BaseEstimator):
         promises = Promises(noise.data_norm, public, seeded=self.random_state is not None)
         delta = self.goal.delta if isinstance(self.goal, EpsilonDelta) else DELTA
         self._guarantee = noise_guarantee(noise, promises, delta=delta)
-        if self.ledger is not None:
-            self._charge()
+        holds, most = self._guarantee.holds, np.inf
+        if holds:
+            most = self.largest_leakage_ * max(1.0, 1.0 / float(self.widths_.min()))
+        mu = self._guarantee.composed_mu if holds else None
+        self._charge(mu, most=most, goal=repr(self.goal))
         self._moments = noise.release(rows, targets, self.random_state)
         return self
-
-    def _charge(self) -> None:
-        """Enter the largest loss that there can be, and the guarantee, into the ledger."""
-        ledger = self.ledger
-        ledger = ledger if isinstance(ledger, LeakageLedger) else LeakageLedger.open(ledger)
-        holds = self._guarantee.holds
-        most = self.largest_leakage_ * max(1.0, 1.0 / float(self.widths_.min()))
-        ledger.record(
-            self.ledger_dataset,
-            None if ledger.units else [most if holds else np.inf],  # in units of its own
-            mu=self._guarantee.composed_mu if holds else None,
-            description={"estimator": type(self).__name__, "goal": repr(self.goal)},
-            aligned=False,
-        )
 
     def _checked_widths(self) -> FloatArray:
         """Public bounds of the columns, (n_features,); ones where none were given."""
@@ -636,11 +622,7 @@ class PrivateMoments(BaseEstimator):
             Where the noise came from a seed or a generator, which can be copied.
         """
         check_is_fitted(self)
-        if require_guarantee and not self._guarantee.holds:
-            raise NoGuaranteeError(
-                "No differential-privacy guarantee holds for this release: "
-                f"{'; '.join(self._guarantee.reasons)}."
-            )
+        refuse_without_guarantee(self._guarantee, require_guarantee)
         warn_of_release(seeded=self.random_state is not None, noise_scale=1.0, step=0.0)
         names = getattr(self, "feature_names_in_", None)
         moments = {name: np.copy(value) for name, value in self._moments.items()}

@@ -15,8 +15,7 @@ from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import warn_of_release
-from skleak.accounting import LeakageLedger
+from skleak._released import refuse_without_guarantee, warn_of_release
 from skleak.accounting.discrete import discrete_gaussian_cover
 from skleak.accounting.selection import draw_trials
 from skleak.exceptions import NoGuaranteeError
@@ -24,12 +23,12 @@ from skleak.linear_model._linear import MechanismModel
 from skleak.linear_model._releasing import stated_guarantee
 from skleak.linear_model.moments import PrivateMoments, ReleasedMoments
 from skleak.mechanisms import EpsilonDelta, GaussianDP, release_on_grid
-from skleak.mechanisms.protocol import Selection, SelectionNoise
+from skleak.mechanisms.protocol import ChargedParameters, Selection, SelectionNoise
 from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
 from skleak.utils._arguments import OwnSeed, make_generator
 from skleak.utils._blocks import is_large_source
 from skleak.utils._sklearn_compat import Interval, copy_attributes, fit_context, leaves_whole
-from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils._typing import Array, FloatArray
 
 # What a trial keeps of its mu for grids, and the multiple of what scores are, whose sums are exact.
 _KEPT, _UNIT = 1e-6, 2.0**-20
@@ -41,7 +40,7 @@ def _has(name: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class PrivateSearchCV(BaseEstimator):
+class PrivateSearchCV(ChargedParameters, BaseEstimator):
     """Choose parameters of a private estimator on the records, under one guarantee for all of it.
 
     A random number of trials is made. Each draws parameters from the grid, fits the estimator on
@@ -126,11 +125,10 @@ class PrivateSearchCV(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChargedParameters._parameter_constraints,
         "goal": [EpsilonDelta, GaussianDP],
         "validation": [Interval(Real, 0, 1, closed="neither")],
         "largest_error": [Interval(Real, 0, None, closed="neither"), None],
-        "random_state": ["random_state", np.random.Generator],
-        "ledger_dataset": [str],
     }
 
     estimator: Any
@@ -140,9 +138,6 @@ class PrivateSearchCV(BaseEstimator):
     eta: float = field(default=0.0, kw_only=True)
     validation: float = field(default=0.2, kw_only=True)
     largest_error: float | None = field(default=None, kw_only=True)
-    random_state: RandomState = field(default=None, kw_only=True)
-    ledger: Any = field(default=None, kw_only=True)
-    ledger_dataset: str = field(default="default", kw_only=True)
 
     @property
     def cost_(self) -> dict[str, float]:
@@ -205,12 +200,8 @@ class PrivateSearchCV(BaseEstimator):
             )
         promises = Promises(public=frozenset({"n_samples"}), seeded=not secret)
         guarantee = noise_guarantee(noise, promises, delta=self._delta)
-        if self.ledger is not None:
-            given = self.ledger
-            ledger = given if isinstance(given, LeakageLedger) else LeakageLedger.open(given)
-            about = {"estimator": type(self).__name__, "of": type(self.estimator).__name__, **cost}
-            mu = noise.composed_mu if secret else None
-            ledger.record(self.ledger_dataset, None, mu=mu, description=about, aligned=False)
+        of = type(self.estimator).__name__
+        self._charge(noise.composed_mu if secret else None, of=of, **cost)
         source: Any = random.SystemRandom()
         if not secret:
             source = random.Random(int(make_generator(self.random_state).integers(2**62)))
@@ -327,11 +318,7 @@ class PrivateSearchCV(BaseEstimator):
             Where the noise came from a seed or a generator, which can be copied.
         """
         check_is_fitted(self, "best_estimator_")
-        if require_guarantee and not self._guarantee.holds:
-            raise NoGuaranteeError(
-                "No differential-privacy guarantee holds for this release: "
-                f"{'; '.join(self._guarantee.reasons)}."
-            )
+        refuse_without_guarantee(self._guarantee, require_guarantee)
         warn_of_release(seeded=not self._guarantee.holds, noise_scale=1.0, step=0.0)
         return copy.deepcopy(self.best_estimator_)
 

@@ -1,12 +1,14 @@
 """What a mechanism is, which calibrates from public numbers; noise on a minimizer; a selection."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any, ClassVar
 
+import numpy as np
 import numpy.typing as npt
 
-from skleak.accounting import discrete_gaussian_epsilon
+from skleak.accounting import LeakageLedger, discrete_gaussian_epsilon
 from skleak.accounting.discrete import (
     discrete_gaussian_cover,
     discrete_gaussian_delta,
@@ -21,6 +23,41 @@ from skleak.accounting.selection import (
 )
 from skleak.mechanisms.goals import EpsilonDelta, GaussianDP, PublicNoiseGoal, PublicProblem
 from skleak.utils._arguments import as_result, check_real
+from skleak.utils._typing import RandomState
+
+
+@dataclass(eq=False, repr=False)
+class ChargedParameters:
+    """Parameters of an estimator that draws noise in its ``fit``, and charges a ledger before."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "random_state": ["random_state", np.random.Generator],
+        "ledger": [str, PathLike, LeakageLedger, None],
+        "ledger_dataset": [str],
+    }
+
+    random_state: RandomState = field(default=None, kw_only=True)
+    ledger: Any = field(default=None, kw_only=True)
+    ledger_dataset: str = field(default="default", kw_only=True)
+
+    def _charge(
+        self, mu: float | None, *, mu_delta: float = 0.0, most: float | None = None, **about: Any
+    ) -> None:
+        """Charge the ledger, if any; ``most`` is the largest loss, if known, in no ledger's units.
+
+        Shapes: all are numbers; ``mu`` is None without a guarantee.
+        """
+        if self.ledger is None:
+            return
+        ledger = LeakageLedger.open(self.ledger)
+        ledger.record(
+            self.ledger_dataset,
+            None if most is None or ledger.units else [most],
+            mu=mu,
+            mu_delta=mu_delta,
+            description={"estimator": type(self).__name__, **about},
+            aligned=False,
+        )
 
 
 @dataclass(frozen=True)

@@ -485,9 +485,7 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
         """Charge the data set for the steps since the last time, or refuse to publish them."""
         if self.ledger is None:
             return
-        ledger = self.ledger
-        if not isinstance(ledger, LeakageLedger):
-            ledger = LeakageLedger.open(ledger)
+        ledger = LeakageLedger.open(self.ledger)
         losses = self.fisher_information_loss_ + _CAUTION * self.fisher_information_loss_error_
         if self._plan.seeded:
             losses = np.full_like(losses, np.inf)  # noise from a seed can be drawn again
