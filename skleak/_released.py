@@ -4,7 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skleak._released_export import ExportMixin
@@ -250,6 +251,92 @@ class ClassificationMixin(ClassDecisionMixin, LinearPredictionMixin):
             return self._linear_predictor(X)
         X = self._validated(X)
         return np.asarray(X @ self.coef_.T + self.intercept_)
+
+
+def _has(name: str) -> Any:
+    """Check for a method of the model that predicts, as `available_if` wants it."""
+    return available_if(lambda self: hasattr(getattr(self, self._made, self.estimator), name))
+
+
+class DelegatedPredictionMixin:
+    """Predict by a model that ``fit`` has made, and keeps as the attribute named in ``_made``."""
+
+    estimator: Any
+    _made: ClassVar[str]
+
+    @property
+    def _predicting(self) -> Any:
+        check_is_fitted(self, self._made)
+        return getattr(self, self._made)
+
+    def _take_columns_of(self, model: Any) -> None:
+        """Learn columns and classes from a model."""
+        names = ("n_features_in_", "feature_names_in_", "classes_")
+        for name in names:
+            self.__dict__.pop(name, None)
+        copy_attributes(model, self, names)
+
+    def predict(self, X: Any) -> Array:
+        """Predict by the released model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.asarray(self._predicting.predict(X))
+
+    @_has("predict_proba")
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of each class by the released model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return np.asarray(self._predicting.predict_proba(X))
+
+    @_has("decision_function")
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log-odds, or predictors of more than two classes, by the released model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return np.asarray(self._predicting.decision_function(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy or R squared of the released model on other records.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights; None for equal ones.
+
+        Returns
+        -------
+        float
+        """
+        return float(self._predicting.score(X, y, sample_weight))
 
 
 class ReleasedModel(ExportMixin, BaseEstimator):

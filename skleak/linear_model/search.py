@@ -12,10 +12,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import Tags, get_tags, indexable
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import refuse_without_guarantee, warn_of_release
+from skleak._released import (
+    DelegatedPredictionMixin,
+    refuse_without_guarantee,
+    warn_of_release,
+)
 from skleak.accounting.discrete import discrete_gaussian_cover
 from skleak.accounting.selection import draw_trials
 from skleak.exceptions import NoGuaranteeError
@@ -27,20 +30,15 @@ from skleak.mechanisms.protocol import ChargedParameters, Selection, SelectionNo
 from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
 from skleak.utils._arguments import OwnSeed, make_generator
 from skleak.utils._blocks import is_large_source
-from skleak.utils._sklearn_compat import Interval, copy_attributes, fit_context, leaves_whole
-from skleak.utils._typing import Array, FloatArray
+from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole
+from skleak.utils._typing import Array
 
 # What a trial keeps of its mu for grids, and the multiple of what scores are, whose sums are exact.
 _KEPT, _UNIT = 1e-6, 2.0**-20
 
 
-def _has(name: str) -> Any:
-    """Check for a method of the winner, or of the estimator, as `available_if` wants it."""
-    return available_if(lambda self: hasattr(getattr(self, "_predictor", self.estimator), name))
-
-
 @dataclass(eq=False, repr=False)
-class PrivateSearchCV(ChargedParameters, BaseEstimator):
+class PrivateSearchCV(DelegatedPredictionMixin, ChargedParameters, BaseEstimator):
     """Choose parameters of a private estimator on the records, under one guarantee for all of it.
 
     A random number of trials is made. Each draws parameters from the grid, fits the estimator on
@@ -131,6 +129,8 @@ class PrivateSearchCV(ChargedParameters, BaseEstimator):
         "largest_error": [Interval(Real, 0, None, closed="neither"), None],
     }
 
+    _made: ClassVar[str] = "_predictor"
+
     estimator: Any
     grid: Any
     goal: "EpsilonDelta | GaussianDP"
@@ -218,9 +218,7 @@ class PrivateSearchCV(ChargedParameters, BaseEstimator):
         self.best_params_ = dict(best[1])
         self._guarantee, self.best_estimator_ = _stating(best[2], guarantee, cost)
         self._predictor = _predictor(self.best_estimator_)
-        for name in ("feature_names_in_", "classes_"):
-            self.__dict__.pop(name, None)
-        copy_attributes(self._predictor, self, ("n_features_in_", "feature_names_in_", "classes_"))
+        self._take_columns_of(self._predictor)
         return self
 
     def _settings(self, X: Any) -> list[dict[str, Any]]:
@@ -321,71 +319,6 @@ class PrivateSearchCV(ChargedParameters, BaseEstimator):
         refuse_without_guarantee(self._guarantee, require_guarantee)
         warn_of_release(seeded=not self._guarantee.holds, noise_scale=1.0, step=0.0)
         return copy.deepcopy(self.best_estimator_)
-
-    def predict(self, X: Any) -> Array:
-        """Predict by the winner.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return np.asarray(self._winner.predict(X))
-
-    @_has("predict_proba")
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Probability of each class by the winner.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        return np.asarray(self._winner.predict_proba(X))
-
-    @_has("decision_function")
-    def decision_function(self, X: Any) -> FloatArray:
-        """Log-odds, or predictors of more than two classes, by the winner.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        return np.asarray(self._winner.decision_function(X))
-
-    def score(self, X: Any, y: Any) -> float:
-        """Accuracy or R squared of the winner on other records.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
-            Records.
-        y : array-like of shape (n_samples,)
-            Targets.
-
-        Returns
-        -------
-        float
-        """
-        return float(self._winner.score(X, y))
-
-    @property
-    def _winner(self) -> Any:
-        check_is_fitted(self, "best_estimator_")
-        return self._predictor
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what data the estimator takes."""
