@@ -4,7 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,30 @@ def _answered(X: Data, model: Any, name: str) -> Array:
     """Answer about a block; scikit-learn refuses one of no records."""
     answer: Array = getattr(model, name)(X if X.shape[0] else np.zeros((1, X.shape[1])))
     return answer[: X.shape[0]]
+
+
+class TrainedMixin:
+    """Stay as it was made: it is already trained."""
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        """Return the model unchanged: it is already trained.
+
+        Parameters
+        ----------
+        X, y : object
+            Ignored.
+        **params : object
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return self
 
 
 class LinearPredictionMixin:
@@ -339,7 +363,7 @@ class DelegatedPredictionMixin:
         return float(self._predicting.score(X, y, sample_weight))
 
 
-class ReleasedModel(ExportMixin, BaseEstimator):
+class ReleasedModel(TrainedMixin, ExportMixin, BaseEstimator):
     """A private model as it may be published: it predicts, and that is all it can do.
 
     Objects of this kind come from the ``release()`` method of a private estimator. They hold no
@@ -484,28 +508,6 @@ class ReleasedModel(ExportMixin, BaseEstimator):
         if not stated:
             raise NoGuaranteeError("No differential-privacy guarantee is stated by this release.")
         return stated
-
-    def fit(self, X: Any, y: Any = None, **params: Any) -> "ReleasedModel":
-        """Return the model unchanged: it is already trained.
-
-        Parameters
-        ----------
-        X : object
-            Ignored.
-        y : object, default=None
-            Ignored.
-        **params : dict
-            Ignored.
-
-        Returns
-        -------
-        ReleasedModel
-        """
-        check_is_fitted(self, "coef_")
-        return self
-
-    def __sklearn_clone__(self) -> "ReleasedModel":
-        return self
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         made = getattr(self, "provenance_", {})

@@ -2,14 +2,14 @@
 
 import copy
 import warnings
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import ClassDecisionMixin
+from skleak._released import ClassDecisionMixin, TrainedMixin
 from skleak._version import __version__
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.neural.training import Plan
@@ -72,7 +72,7 @@ class NumberPredictionMixin(RegressorMixin):
         return np.asarray(self._raw(X)[:, 0])
 
 
-class ReleasedNetwork(BaseEstimator):
+class ReleasedNetwork(TrainedMixin, BaseEstimator):
     """A module trained by private stochastic gradient descent, as it may be published.
 
     Objects of this kind come from ``release()``. They hold no gradient, no training record, no seed
@@ -155,23 +155,6 @@ class ReleasedNetwork(BaseEstimator):
             neural = import_optional("skleak.neural.torch", "torch", "A released network")
             self._module = neural.Blank(state["_module"])
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Return the model unchanged: it is already trained.
-
-        Parameters
-        ----------
-        X : object
-            Ignored.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        ReleasedNetwork
-        """
-        check_is_fitted(self, "_module")
-        return self
-
     def _raw(self, X: Any) -> FloatArray:
         check_is_fitted(self, "_module")
         torch = import_optional("torch", "torch", "A released network")
@@ -182,9 +165,6 @@ class ReleasedNetwork(BaseEstimator):
         with torch.no_grad(), values_withheld(X, None, "what `module` makes of them"):
             outputs = module(torch.tensor(X, dtype=dtype))
         return np.asarray(outputs.double().numpy()).reshape(len(X), -1)
-
-    def __sklearn_clone__(self) -> Self:
-        return self
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         made = getattr(self, "provenance_", {})
