@@ -24,7 +24,7 @@ from skleak.mechanisms.grids import Grid
 from skleak.utils._arguments import as_result, check_real, import_optional
 from skleak.utils._blocks import Blocks, is_large_source
 from skleak.utils._records import values_withheld, withholding
-from skleak.utils._sklearn_compat import copy_attributes, validate_data
+from skleak.utils._sklearn_compat import copy_attributes, outer_stacklevel, validate_data
 from skleak.utils._typing import Array, Data, FloatArray
 from skleak.utils.sources import only_finite, opened, refuse_path
 
@@ -582,17 +582,21 @@ def refuse_without_guarantee(guarantee: Any, required: bool) -> None:
         )
 
 
-def warn_of_release(*, seeded: bool, noise_scale: float, step: float) -> None:
+def warn_of_release(
+    *, seeded: bool, noise_scale: float = 1.0, step: float = 0.0, name: str = "noise_scale"
+) -> None:
     """Warn where the noise of a release protects nobody, or its grid had to grow.
 
     Parameters
     ----------
     seeded : bool
         The noise came from a seed or a generator, from which it can be drawn again.
-    noise_scale : float
+    noise_scale : float, default=1.0
         Standard deviation of the noise.
-    step : float
+    step : float, default=0.0
         What the released parameters are multiples of.
+    name : str, default="noise_scale"
+        Name of the parameter that sets the noise.
 
     Warns
     -----
@@ -607,20 +611,21 @@ def warn_of_release(*, seeded: bool, noise_scale: float, step: float) -> None:
     """
     if noise_scale == 0.0:
         warnings.warn(
-            "Releasing a model without noise (`noise_scale=0`): its coefficients are an exact "
-            "function of the training records and leakage is infinite. Fit with "
-            "`noise_scale > 0` before you publish it.",
+            f"Releasing a model without noise (`{name}=0`): its parameters are an exact function "
+            f"of the training records and leakage is infinite. Fit with `{name} > 0` before you "
+            "publish it.",
             PrivacyLeakWarning,
-            stacklevel=3,
+            stacklevel=outer_stacklevel(),
         )
         return
     if seeded:
         warnings.warn(
             "Releasing a model whose noise came from a seed or a generator: whoever guesses or "
-            "copies it (as `clone` and cross-validation do) can draw the noise again and subtract "
-            "it. Fit with `random_state=None`, which takes entropy from the operating system.",
+            "copies it (as `clone` and cross-validation do) can draw all that was random again and "
+            "subtract it. Fit with `random_state=None`, which takes entropy from the operating "
+            "system.",
             PrivacyLeakWarning,
-            stacklevel=3,
+            stacklevel=outer_stacklevel(),
         )
     if step > Grid.for_noise(noise_scale).step:
         warnings.warn(
@@ -629,5 +634,5 @@ def warn_of_release(*, seeded: bool, noise_scale: float, step: float) -> None:
             "the noise, and doubles hold no finer ones. The rounding costs no privacy; so little "
             "noise gives next to none.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=outer_stacklevel(),
         )

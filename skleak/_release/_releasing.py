@@ -498,7 +498,7 @@ def release(
         total = _composed(model, private, {**mixed, **learned}, require_guarantee)
         released_model.provenance_ = {**released_model.provenance_, **total}
         if any(step._seeded for step in private.values()):
-            warn_of_release(seeded=True, noise_scale=1.0, step=0.0)
+            warn_of_release(seeded=True)
     steps = made.steps if isinstance(made, Pipeline) else [("model", made)]
     released: ReleasedPipeline = with_output(ReleasedPipeline(steps), output_container(pipeline))
     return released

@@ -536,20 +536,18 @@ class PrivateMoments(ChargedParameters, BaseEstimator):
         """Divide records by the bounds of their columns; clip them to these, or refuse them."""
         with np.errstate(over="ignore"):
             X = np.clip(X / self.widths_, -1e150, 1e150)
-            shares = {}
-            if self.columns is not None:
-                shares["columns"] = np.abs(X).max(axis=1)
-                X = np.clip(X, -1.0, 1.0) if self.clip else X
-            shares["data_norm"] = np.linalg.norm(X / noise.data_norm, axis=1)
-            if self.target_bound is not None:
-                shares["target_bound"] = np.abs(y) / noise.target_bound
-        for name, share in ({} if self.clip else shares).items():
-            beyond = int(np.sum(~(share <= 1.0 + Promises.norm_rounding)))
-            if beyond:
-                bound = getattr(self, name)
+            X = np.clip(X, -1.0, 1.0) if self.clip and self.columns is not None else X
+            shares = {
+                "columns": np.abs(X).max(axis=1),
+                "data_norm": np.linalg.norm(X / noise.data_norm, axis=1),
+                "target_bound": np.abs(y) / noise.target_bound,
+            }
+        for name, share in shares.items():
+            beyond, bound = ~(share <= 1.0 + Promises.norm_rounding), getattr(self, name)
+            if beyond.any() and bound is not None and not self.clip:
                 most = f"{bound:g}" if isinstance(bound, Real) else "these sizes"
                 raise ValueError(
-                    f"`{name}` promises at most {most}, but {beyond} of {len(y)} "
+                    f"`{name}` promises at most {most}, but {beyond.sum()} of {len(y)} "
                     "records are beyond. Pass `clip=True`, scale the records, or promise a larger "
                     "bound that does not come from the data."
                 )
@@ -602,7 +600,7 @@ class PrivateMoments(ChargedParameters, BaseEstimator):
         """
         check_is_fitted(self)
         refuse_without_guarantee(self._guarantee, require_guarantee)
-        warn_of_release(seeded=self.random_state is not None, noise_scale=1.0, step=0.0)
+        warn_of_release(seeded=self.random_state is not None)
         names = getattr(self, "feature_names_in_", None)
         moments = {name: np.copy(value) for name, value in self._moments.items()}
         return ReleasedMoments(moments, self.noise_, self._guarantee, names, self.widths_.copy())

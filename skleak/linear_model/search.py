@@ -317,7 +317,7 @@ class PrivateSearchCV(DelegatedPredictionMixin, ChargedParameters, BaseEstimator
         """
         check_is_fitted(self, "best_estimator_")
         refuse_without_guarantee(self._guarantee, require_guarantee)
-        warn_of_release(seeded=not self._guarantee.holds, noise_scale=1.0, step=0.0)
+        warn_of_release(seeded=not self._guarantee.holds)
         return copy.deepcopy(self.best_estimator_)
 
     def __sklearn_tags__(self) -> Tags:

@@ -37,7 +37,7 @@ class ChargedParameters:
     }
 
     random_state: RandomState = field(default=None, kw_only=True)
-    ledger: Any = field(default=None, kw_only=True)
+    ledger: "str | PathLike[str] | LeakageLedger | None" = field(default=None, kw_only=True)
     ledger_dataset: str = field(default="default", kw_only=True)
 
     def _charge(

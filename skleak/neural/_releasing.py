@@ -1,7 +1,6 @@
 """Release private networks."""
 
 import copy
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,11 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import ClassDecisionMixin, TrainedMixin
 from skleak._version import __version__
-from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.exceptions import NoGuaranteeError
 from skleak.neural.training import Plan
 from skleak.utils._arguments import import_optional
 from skleak.utils._records import values_withheld, withholding
-from skleak.utils._sklearn_compat import copy_attributes, outer_stacklevel, validate_data
+from skleak.utils._sklearn_compat import copy_attributes, validate_data
 from skleak.utils._typing import FloatArray
 
 
@@ -248,22 +247,3 @@ def require(made: dict[str, Any], real_arithmetic: bool) -> None:
             "`real_arithmetic=True`; the release then says so."
         )
     stated["arithmetic"] = "real numbers, accepted by who released it"
-
-
-def warn_of_noise(plan: Plan) -> None:
-    """Warn where the noise of a release protects nobody."""
-    if plan.mechanism.noise_multiplier == 0.0:
-        message = (
-            "Releasing a model trained without noise (`noise_multiplier=0`): its parameters are an "
-            "exact function of the training records, and leakage is infinite. Fit with "
-            "`noise_multiplier > 0` before you publish it."
-        )
-    elif plan.seeded:
-        message = (
-            "Releasing a model whose noise and batches came from a seed or a generator: whoever "
-            "guesses or copies it can draw them again. Fit with `random_state=None`, which takes "
-            "entropy from the operating system."
-        )
-    else:
-        return
-    warnings.warn(message, PrivacyLeakWarning, stacklevel=outer_stacklevel())
