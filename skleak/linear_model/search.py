@@ -148,12 +148,8 @@ class PrivateSearchCV(DelegatedPredictionMixin, ChargedParameters, BaseEstimator
         return stated | {name: getattr(noise, name) for name in names}
 
     @property
-    def _mechanism(self) -> Selection:
-        return Selection(self.expected_trials, self.eta)
-
-    @property
     def _noise(self) -> SelectionNoise:
-        return self._mechanism.calibrate(self.goal)
+        return Selection(self.expected_trials, self.eta).calibrate(self.goal)
 
     @property
     def _delta(self) -> float:
@@ -235,7 +231,7 @@ class PrivateSearchCV(DelegatedPredictionMixin, ChargedParameters, BaseEstimator
             raise ValueError(f"X must lie in memory; got a {type(X).__name__}.")
         settings = list(ParameterGrid(self.grid))
         own = {_goal_of(model), "random_state", "ledger", "ledger_dataset"}
-        wrong = self._mechanism.obstacles(model.get_params(deep=False))
+        wrong = Selection().obstacles(model.get_params(deep=False))
         wrong |= {
             f"`{name}` must not be in the grid": True for name in own & set().union(*settings)
         }
