@@ -375,6 +375,8 @@ class FairLeakage(DelegatedPredictionMixin, MetaEstimatorMixin, BaseEstimator):
     """
 
     _made: ClassVar[str] = "estimator_"
+    # By which inspection finds the private model.
+    _limited = DelegatedPredictionMixin._predicting
 
     estimator: Any
     _: KW_ONLY
