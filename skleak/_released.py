@@ -4,7 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skleak._released_export import ExportMixin
@@ -23,7 +24,7 @@ from skleak.mechanisms.grids import Grid
 from skleak.utils._arguments import as_result, check_real, import_optional
 from skleak.utils._blocks import Blocks, is_large_source
 from skleak.utils._records import values_withheld, withholding
-from skleak.utils._sklearn_compat import copy_attributes, validate_data
+from skleak.utils._sklearn_compat import copy_attributes, outer_stacklevel, validate_data
 from skleak.utils._typing import Array, Data, FloatArray
 from skleak.utils.sources import only_finite, opened, refuse_path
 
@@ -60,6 +61,30 @@ def _answered(X: Data, model: Any, name: str) -> Array:
     """Answer about a block; scikit-learn refuses one of no records."""
     answer: Array = getattr(model, name)(X if X.shape[0] else np.zeros((1, X.shape[1])))
     return answer[: X.shape[0]]
+
+
+class TrainedMixin:
+    """Stay as it was made: it is already trained."""
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        """Return the model unchanged: it is already trained.
+
+        Parameters
+        ----------
+        X, y : object
+            Ignored.
+        **params : object
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return self
 
 
 class LinearPredictionMixin:
@@ -252,7 +277,93 @@ class ClassificationMixin(ClassDecisionMixin, LinearPredictionMixin):
         return np.asarray(X @ self.coef_.T + self.intercept_)
 
 
-class ReleasedModel(ExportMixin, BaseEstimator):
+def _has(name: str) -> Any:
+    """Check for a method of the model that predicts, as `available_if` wants it."""
+    return available_if(lambda self: hasattr(getattr(self, self._made, self.estimator), name))
+
+
+class DelegatedPredictionMixin:
+    """Predict by a model that ``fit`` has made, and keeps as the attribute named in ``_made``."""
+
+    estimator: Any
+    _made: ClassVar[str]
+
+    @property
+    def _predicting(self) -> Any:
+        check_is_fitted(self, self._made)
+        return getattr(self, self._made)
+
+    def _take_columns_of(self, model: Any) -> None:
+        """Learn columns and classes from a model."""
+        names = ("n_features_in_", "feature_names_in_", "classes_")
+        for name in names:
+            self.__dict__.pop(name, None)
+        copy_attributes(model, self, names)
+
+    def predict(self, X: Any) -> Array:
+        """Predict by the released model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.asarray(self._predicting.predict(X))
+
+    @_has("predict_proba")
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of each class by the released model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return np.asarray(self._predicting.predict_proba(X))
+
+    @_has("decision_function")
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log-odds, or predictors of more than two classes, by the released model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return np.asarray(self._predicting.decision_function(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy or R squared of the released model on other records.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Records.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights; None for equal ones.
+
+        Returns
+        -------
+        float
+        """
+        return float(self._predicting.score(X, y, sample_weight))
+
+
+class ReleasedModel(TrainedMixin, ExportMixin, BaseEstimator):
     """A private model as it may be published: it predicts, and that is all it can do.
 
     Objects of this kind come from the ``release()`` method of a private estimator. They hold no
@@ -398,28 +509,6 @@ class ReleasedModel(ExportMixin, BaseEstimator):
             raise NoGuaranteeError("No differential-privacy guarantee is stated by this release.")
         return stated
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> "ReleasedModel":
-        """Return the model unchanged: it is already trained.
-
-        Parameters
-        ----------
-        X : object
-            Ignored.
-        y : object, default=None
-            Ignored.
-        **params : dict
-            Ignored.
-
-        Returns
-        -------
-        ReleasedModel
-        """
-        check_is_fitted(self, "coef_")
-        return self
-
-    def __sklearn_clone__(self) -> "ReleasedModel":
-        return self
-
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         made = getattr(self, "provenance_", {})
         name = "noise_scale" if hasattr(self, "noise_scale_") else "noise_multiplier"
@@ -471,17 +560,43 @@ def gaussian_event(mu: float) -> Any:
     return dp.GaussianDpEvent(1.0 / mu)
 
 
-def warn_of_release(*, seeded: bool, noise_scale: float, step: float) -> None:
+def refuse_without_guarantee(guarantee: Any, required: bool) -> None:
+    """Raise where a release needs a `DifferentialPrivacy` that holds, and this one does not.
+
+    Parameters
+    ----------
+    guarantee : DifferentialPrivacy
+        Guarantee of the release.
+    required : bool
+        A release without one is refused.
+
+    Raises
+    ------
+    NoGuaranteeError
+        With all the reasons.
+    """
+    if required and not guarantee.holds:
+        raise NoGuaranteeError(
+            "No differential-privacy guarantee holds for this release: "
+            f"{'; '.join(guarantee.reasons)}."
+        )
+
+
+def warn_of_release(
+    *, seeded: bool, noise_scale: float = 1.0, step: float = 0.0, name: str = "noise_scale"
+) -> None:
     """Warn where the noise of a release protects nobody, or its grid had to grow.
 
     Parameters
     ----------
     seeded : bool
         The noise came from a seed or a generator, from which it can be drawn again.
-    noise_scale : float
+    noise_scale : float, default=1.0
         Standard deviation of the noise.
-    step : float
+    step : float, default=0.0
         What the released parameters are multiples of.
+    name : str, default="noise_scale"
+        Name of the parameter that sets the noise.
 
     Warns
     -----
@@ -496,20 +611,21 @@ def warn_of_release(*, seeded: bool, noise_scale: float, step: float) -> None:
     """
     if noise_scale == 0.0:
         warnings.warn(
-            "Releasing a model without noise (`noise_scale=0`): its coefficients are an exact "
-            "function of the training records and leakage is infinite. Fit with "
-            "`noise_scale > 0` before you publish it.",
+            f"Releasing a model without noise (`{name}=0`): its parameters are an exact function "
+            f"of the training records and leakage is infinite. Fit with `{name} > 0` before you "
+            "publish it.",
             PrivacyLeakWarning,
-            stacklevel=3,
+            stacklevel=outer_stacklevel(),
         )
         return
     if seeded:
         warnings.warn(
             "Releasing a model whose noise came from a seed or a generator: whoever guesses or "
-            "copies it (as `clone` and cross-validation do) can draw the noise again and subtract "
-            "it. Fit with `random_state=None`, which takes entropy from the operating system.",
+            "copies it (as `clone` and cross-validation do) can draw all that was random again and "
+            "subtract it. Fit with `random_state=None`, which takes entropy from the operating "
+            "system.",
             PrivacyLeakWarning,
-            stacklevel=3,
+            stacklevel=outer_stacklevel(),
         )
     if step > Grid.for_noise(noise_scale).step:
         warnings.warn(
@@ -518,5 +634,5 @@ def warn_of_release(*, seeded: bool, noise_scale: float, step: float) -> None:
             "the noise, and doubles hold no finer ones. The rounding costs no privacy; so little "
             "noise gives next to none.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=outer_stacklevel(),
         )

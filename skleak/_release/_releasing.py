@@ -45,7 +45,7 @@ from skleak._release._document import (
     with_output,
     written_pipeline,
 )
-from skleak._released import TABLE, ReleasedModel, warn_of_release
+from skleak._released import TABLE, ReleasedModel, TrainedMixin, warn_of_release
 from skleak.accounting import gaussian_epsilon
 from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
 from skleak.mechanisms import GaussianDP
@@ -66,7 +66,7 @@ from skleak.utils._sklearn_compat import BaseSearchCV, output_container, with_co
 from skleak.utils.sources import Table
 
 
-class ReleasedPipeline(Pipeline):
+class ReleasedPipeline(TrainedMixin, Pipeline):
     """A pipeline as it may be published: public steps, and a released model.
 
     Objects of this kind come from `skleak.release`. Their steps are made anew from public
@@ -102,24 +102,6 @@ class ReleasedPipeline(Pipeline):
     """
 
     _is_released_pipeline: ClassVar[bool] = True
-
-    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
-        """Return the pipeline unchanged: it is already trained.
-
-        Parameters
-        ----------
-        X : object
-            Ignored.
-        y : object, default=None
-            Ignored.
-        **params : dict
-            Ignored.
-
-        Returns
-        -------
-        ReleasedPipeline
-        """
-        return self
 
     def to_sklearn(self) -> Pipeline:
         """Return a pipeline of scikit-learn's own classes that predicts alike.
@@ -176,9 +158,6 @@ class ReleasedPipeline(Pipeline):
         steps, container = pipeline_from_json(text)
         made: Self = with_output(cls(steps), container)
         return made
-
-    def __sklearn_clone__(self) -> Self:
-        return self
 
 
 # What they learned is published, as noisy numbers with a guarantee.
@@ -519,7 +498,7 @@ def release(
         total = _composed(model, private, {**mixed, **learned}, require_guarantee)
         released_model.provenance_ = {**released_model.provenance_, **total}
         if any(step._seeded for step in private.values()):
-            warn_of_release(seeded=True, noise_scale=1.0, step=0.0)
+            warn_of_release(seeded=True)
     steps = made.steps if isinstance(made, Pipeline) else [("model", made)]
     released: ReleasedPipeline = with_output(ReleasedPipeline(steps), output_container(pipeline))
     return released

@@ -93,6 +93,8 @@ def log_gaussian_delta(mu: FloatArray, epsilon: FloatArray) -> FloatArray:
 _PRIVATE_SIDE = 1e-9
 # Cells of epsilon in the search for mu, pieces of each that is refined, rounds, relative gap.
 _CELLS, _PIECES, _ROUNDS, _GAP = 256, 16, 4, 1e-6
+# Points of an interval in the search for epsilon, and how often its end is doubled at most.
+_ZOOM, _DOUBLINGS = 65, 40
 # Newton's steps, at most, and how near to the goal, in logarithms, they end.
 _STEPS, _NEAR = 30, 1e-11
 
@@ -303,6 +305,44 @@ def mu_from_epsilon_delta(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Any:
         )
         result[regular] = elementwise.find_root(excess, bracket.bracket, args=(e, goal)).x
     return as_result(result)
+
+
+def profile_epsilon(profile: Callable[[Any], Any], delta: float, low: float = 0.0) -> float:
+    """Find the least epsilon at which a profile that falls meets a delta.
+
+    Parameters
+    ----------
+    profile : callable
+        Delta of each epsilon of an array (n,), or of one.
+    delta : float in (0, 1)
+        What it is to meet.
+    low : float, default=0.0
+        Epsilon at which it does not.
+
+    Returns
+    -------
+    float
+        Epsilon that meets it, in nats, at most a part in 10^9 above the least; infinite where it
+        is not found.
+
+    Examples
+    --------
+    >>> round(profile_epsilon(lambda epsilon: gaussian_delta(1.0, epsilon), 1e-5), 4)
+    4.3772
+    """
+    high = 2.0 * low + float(low == 0.0)
+    for _ in range(_DOUBLINGS):
+        if profile(high) <= delta:
+            break
+        low, high = high, 2.0 * high
+    else:
+        return float("inf")
+    while high - low > _PRIVATE_SIDE * high:
+        epsilon = np.linspace(low, high, _ZOOM)
+        # The last is known to meet it.
+        meets = int(np.argmax(np.append(profile(epsilon[1:-1]), 0.0) <= delta))
+        low, high = float(epsilon[meets]), float(epsilon[meets + 1])
+    return high
 
 
 def covering_mu(

@@ -49,8 +49,10 @@ from skleak.accounting.gaussian import (
     gaussian_epsilon,
     gaussian_noise_scale,
     mu_from_epsilon_delta,
+    profile_epsilon,
 )
 from skleak.utils._arguments import as_result, check_real, check_scalar
+from skleak.utils._geometry import lower_hull
 from skleak.utils._typing import FloatArray
 
 # Standard normal values at which the losses are tabulated; beyond the last, tails underflow.
@@ -63,7 +65,7 @@ _LARGEST = 700.0  # exponentials of larger losses overflow
 _BELOW = np.linspace(1.0, 0.0, 601) ** 2
 _CHORDS = 256  # points between zero and the first loss
 _EDGES = 1025  # of the cells of epsilon in the search for the mu of a removal
-_ZOOM, _TOLERANCE, _DOUBLINGS = 65, 1e-6, 40
+_TOLERANCE, _DOUBLINGS = 1e-6, 40
 # Normal values between which the loss of a Gaussian release beside it is at most that of the right.
 _BESIDE = np.linspace(-9.0, 9.0, 181)
 # Normal values where a profile of many classes is taken for its chords; cells of their maximum.
@@ -144,22 +146,14 @@ def _tabulated_removal(
 
 
 def _lower_hull(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Lower convex hull of points of increasing x, at these x."""
-    if len(x) < 2:
+    """Lower convex hull of points of increasing x, at these x, as far as it descends."""
+    corners, heights = lower_hull(x, y)
+    if len(corners) < 2:
         return y
-    hull: list[int] = []
-    points = list(zip(x.tolist(), y.tolist(), strict=True))
-    for i, (right, low) in enumerate(points):
-        while len(hull) > 1:
-            (a, fa), (b, fb) = points[hull[-2]], points[hull[-1]]
-            if (fb - fa) * (right - b) <= (low - fb) * (b - a):
-                break
-            hull.pop()
-        hull.append(i)
-    end = np.minimum(np.searchsorted(hull, np.arange(len(x)), side="right"), len(hull) - 1)
-    a, b = np.asarray(hull)[end - 1], np.asarray(hull)[end]
-    chord = (y[a] * (x[b] - x) + y[b] * (x - x[a])) / (x[b] - x[a])
-    return np.minimum(y, chord * _ROUND_UP)
+    b = np.clip(np.searchsorted(corners, x, side="right"), 1, len(corners) - 1)
+    left, right, low, high = corners[b - 1], corners[b], heights[b - 1], heights[b]
+    chord = (low * (right - x) + high * (x - left)) / (right - left)
+    return np.where(x <= corners[-1], np.minimum(y, chord * _ROUND_UP), y)
 
 
 @functools.lru_cache(maxsize=64)
@@ -418,22 +412,11 @@ def objective_epsilon(
     given: dict[str, Any] = {"two_sided": two_sided, "n_classes": n_classes, "rows": rows}
     given["output_mu"] = output_mu
     least = float(gaussian_epsilon(float(np.hypot(2.0 * rows / noise, output_mu)), delta))
-    low, high = least, 2.0 * least
-    if objective_delta(noise, ridge, low, **given) <= delta:
-        return low
-    for _ in range(_DOUBLINGS):
-        if objective_delta(noise, ridge, high, **given) <= delta:
-            break
-        low, high = high, 2.0 * high + 1e-3
-    else:
-        return float("inf")
-    while high - low > 1e-3 * _TOLERANCE * high:
-        epsilon = np.linspace(low, high, _ZOOM)
-        # The last is known to meet it.
-        known = objective_delta(noise, ridge, epsilon[1:-1], **given)
-        meets = int(np.argmax(np.append(known, 0.0) <= delta))
-        low, high = float(epsilon[meets]), float(epsilon[meets + 1])
-    return high
+
+    def profile(loss: Any) -> Any:
+        return objective_delta(noise, ridge, loss, **given)
+
+    return least if profile(least) <= delta else profile_epsilon(profile, delta, least)
 
 
 @functools.lru_cache(maxsize=64)

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import expit, exprel, log_ndtr, ndtr, ndtri_exp
 
-from skleak.accounting.gaussian import covering_mu, gaussian_delta
+from skleak.accounting.gaussian import covering_mu, gaussian_delta, profile_epsilon
 from skleak.utils._arguments import check_scalar
 from skleak.utils._typing import FloatArray
 
@@ -225,14 +225,7 @@ def selection_epsilon(mu: float, delta: float, eta: float, gamma: float) -> floa
     1.56
     """
     delta = check_scalar("delta", delta, low_open=True, high=1.0, high_open=True)
-    low, high = 0.0, 1.0
-    while selection_delta(mu, high, eta, gamma) > delta:
-        low, high = high, 2.0 * high
-    while high - low > _TOLERANCE * high:
-        middle = 0.5 * (low + high)
-        passes = selection_delta(mu, middle, eta, gamma) > delta
-        low, high = (middle, high) if passes else (low, middle)
-    return high
+    return profile_epsilon(lambda e: selection_delta(mu, e, eta, gamma), delta)
 
 
 @functools.lru_cache(maxsize=64)

@@ -22,7 +22,6 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from tqdm import tqdm
 
 from skleak._released import ReleasedModel
-from skleak.accounting import LeakageLedger
 from skleak.exceptions import AttackNotApplicableError, UnevenLeakageWarning
 from skleak.influence.jacobian import Columns, FitFactor, MultinomialFactor, WideFactor
 from skleak.influence.leakage import leakage_model, person_losses
@@ -40,7 +39,7 @@ from skleak.linear_model._large import large_labels, large_records
 from skleak.mechanisms import NoiseGoal, NoiseKind, Reweighting, release_on_grid
 from skleak.mechanisms.goals import resolve_goal
 from skleak.mechanisms.grids import GridRelease
-from skleak.mechanisms.protocol import Mechanism, OutputPerturbation
+from skleak.mechanisms.protocol import ChargedParameters, Mechanism, OutputPerturbation
 from skleak.report import LeakageReport
 from skleak.report.guarantee import Promises
 from skleak.report.leakage import build_leakage_report
@@ -67,7 +66,7 @@ from skleak.utils._sklearn_compat import (
     outer_stacklevel,
     validate_data,
 )
-from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils._typing import Array, FloatArray
 from skleak.utils.sources import index_labels, opened
 
 # Relative spread of the total leakage up to which it counts as equal.
@@ -260,13 +259,16 @@ NoiseCovariance: TypeAlias = (
 
 
 @dataclass(eq=False, repr=False)
-class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEstimator):
+class LinearModelParameters(
+    ChargedParameters, ShownAttributesMixin, CallbackSupportMixin, BaseEstimator
+):
     """Parameters and their constraints, as scikit-learn wants them."""
 
     # The leakage of records is no more for the screen than for a release.
     _shown_attributes: ClassVar[tuple[str, ...]] = ReleasedModel._published
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChargedParameters._parameter_constraints,
         "noise_scale": [Interval(Real, 0, None, closed="left"), NoiseGoal],
         "noise_covariance": [str, "array-like", NoiseKind],
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -277,9 +279,6 @@ class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEsti
         "public": ["array-like", str],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state", np.random.Generator],
-        "ledger": [str, PathLike, LeakageLedger, None],
-        "ledger_dataset": [str],
         "verbose": ["verbose"],
     }
 
@@ -294,9 +293,6 @@ class LinearModelParameters(ShownAttributesMixin, CallbackSupportMixin, BaseEsti
     public: "str | Sequence[str]" = ()
     max_iter: int = 100
     tol: float = 1e-10
-    random_state: RandomState = None
-    ledger: "str | PathLike[str] | LeakageLedger | None" = None
-    ledger_dataset: str = "default"
     verbose: int = 0
 
     @classmethod

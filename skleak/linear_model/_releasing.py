@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import TABLE, ReleasedModel, warn_of_release
+from skleak._released import TABLE, ReleasedModel, refuse_without_guarantee, warn_of_release
 from skleak.accounting import LeakageLedger
 from skleak.exceptions import (
     AttackNotApplicableError,
@@ -415,9 +415,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
         )
 
     def _opened_ledger(self) -> LeakageLedger:
-        ledger = self.ledger
-        assert ledger is not None
-        return ledger if isinstance(ledger, LeakageLedger) else LeakageLedger.open(ledger)
+        assert self.ledger is not None
+        return LeakageLedger.open(self.ledger)
 
     def _charged(self, state: FitState, ledger: LeakageLedger) -> FloatArray:
         """Losses in the units of a ledger, the target counted; of many records the largest."""
@@ -507,11 +506,7 @@ class ReleasableModel(IndividuallyMeasuredModel):
             Where the step of the noise had to grow, as doubles hold no finer multiples.
         """
         check_is_fitted(self)
-        if require_guarantee and not self._guarantee.holds:
-            raise NoGuaranteeError(
-                "No differential-privacy guarantee holds for this release: "
-                f"{'; '.join(self._guarantee.reasons)}."
-            )
+        refuse_without_guarantee(self._guarantee, require_guarantee)
         if self._guarantee.fails_on_records:
             raise NoGuaranteeError(
                 "The solver did not converge, and a release without the guarantee that its other "

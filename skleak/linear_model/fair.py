@@ -13,16 +13,15 @@ is concave in as many numbers as there are limits, and bounds the cost from belo
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
+from skleak._released import DelegatedPredictionMixin
 from skleak.influence import minimax_shape
 from skleak.influence.noise import inverse_hessian_root
 from skleak.influence.state import FitState
@@ -296,13 +295,8 @@ class _PublicFit:
         return np.asarray(np.linalg.solve(root, found))
 
 
-def _has(name: str) -> Any:
-    """Check for a method of the estimator, as `available_if` wants it."""
-    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
-
-
 @dataclass(eq=False, repr=False)
-class FairLeakage(MetaEstimatorMixin, BaseEstimator):
+class FairLeakage(DelegatedPredictionMixin, MetaEstimatorMixin, BaseEstimator):
     """Noise that keeps limits on what persons and groups leak, at the least cost in accuracy.
 
     Choose the shape of the noise, weights of groups and the noise scale of a private linear model.
@@ -380,6 +374,10 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
     (True, (4, 4))
     """
 
+    _made: ClassVar[str] = "estimator_"
+    # By which inspection finds the private model.
+    _limited = DelegatedPredictionMixin._predicting
+
     estimator: Any
     _: KW_ONLY
     max_loss: float | None = None
@@ -440,6 +438,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
             self._check_kept(probe, goal, groups)
         fitted = model.fit(X, y, sample_weight=weights)
         self.estimator_, self.group_weights_ = fitted, chosen
+        self._take_columns_of(fitted)
         self.noise_covariance_, self.noise_scale_ = params["noise_covariance"], fitted.noise_scale_
         return self
 
@@ -576,79 +575,10 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         )
 
     @property
-    def _limited(self) -> Any:
-        """Return the private model that keeps the limits."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_
-
-    @property
     def losses_(self) -> FloatArray:
         """Fisher information loss of each person, (n_samples,). Confidential."""
-        found: FloatArray = self._limited.fisher_information_loss_
+        found: FloatArray = self._predicting.fisher_information_loss_
         return found
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns seen in ``fit``."""
-        found: int = self.estimator_.n_features_in_
-        return found
-
-    @property
-    def feature_names_in_(self) -> Array:
-        """Names of the columns seen in ``fit``."""
-        return self.estimator_.feature_names_in_
-
-    @property
-    def classes_(self) -> Array:
-        """Classes of a classifier."""
-        return self.estimator_.classes_
-
-    def predict(self, X: Any) -> Array:
-        """Predict by the released model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self._limited.predict(X)
-
-    @_has("predict_proba")
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes by the released model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        return self._limited.predict_proba(X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score of the released model, as its estimator has it.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Records.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the records.
-
-        Returns
-        -------
-        float
-        """
-        return float(self._limited.score(X, y, sample_weight))
 
     def release(self, *, require_guarantee: bool = False) -> Any:
         """Return what may be published.
@@ -662,7 +592,7 @@ class FairLeakage(MetaEstimatorMixin, BaseEstimator):
         -------
         ReleasedModel
         """
-        return self._limited.release(require_guarantee=require_guarantee)
+        return self._predicting.release(require_guarantee=require_guarantee)
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what the estimator takes."""

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
-from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,10 +13,14 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import LinearRegressionMixin, gaussian_event, warn_of_release
-from skleak.accounting import LeakageLedger
+from skleak._released import (
+    LinearRegressionMixin,
+    TrainedMixin,
+    gaussian_event,
+    refuse_without_guarantee,
+    warn_of_release,
+)
 from skleak.channels import GaussianChannel
-from skleak.exceptions import NoGuaranteeError
 from skleak.mechanisms import (
     EpsilonDelta,
     GaussianDP,
@@ -26,7 +29,7 @@ from skleak.mechanisms import (
     SufficientStatistics,
 )
 from skleak.mechanisms.moments import MomentsNoise
-from skleak.mechanisms.protocol import PublicTable, SelectionNoise
+from skleak.mechanisms.protocol import ChargedParameters, PublicTable, SelectionNoise
 from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
 from skleak.utils._arguments import check_level, check_scalar, column_bounds
 from skleak.utils._blocks import is_large_source
@@ -34,10 +37,10 @@ from skleak.utils._confidential import warn_of_written_seed
 from skleak.utils._files import read_document, write_document
 from skleak.utils._records import resolve_features, values_withheld
 from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole, validate_data
-from skleak.utils._typing import FloatArray, RandomState
+from skleak.utils._typing import FloatArray, IntArray
 
 
-class MomentsRegression(LinearRegressionMixin, BaseEstimator):
+class MomentsRegression(TrainedMixin, LinearRegressionMixin, BaseEstimator):
     """Coefficients of released moments; see `ReleasedMoments.regress`.
 
     Attributes
@@ -58,24 +61,6 @@ class MomentsRegression(LinearRegressionMixin, BaseEstimator):
     intercept_standard_error_: float
     no_errors_because_: str
     alpha_: float
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Return the model unchanged: it is already trained.
-
-        Parameters
-        ----------
-        X, y : object
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self, "coef_")
-        return self
-
-    def __sklearn_clone__(self) -> Self:
-        return self
 
     def summary(self, confidence_level: float = 0.95) -> pd.DataFrame:
         """Tabulate coefficients with their errors.
@@ -229,12 +214,15 @@ class ReleasedMoments:
         ValueError
             For a penalty out of range, or none where an eigenvalue is not positive.
         """
-        part, unit, bound, names = self._part(target, on)
-        noise, n, moments = part.noise, part.noise.n_records, part.moments
-        d = noise.n_features
-        mean, center = moments.get("x", np.zeros(d)) / n, moments.get("y", 0.0) / n
-        gram = moments["xx"] - n * np.outer(mean, mean)
-        cross = moments["xy"] - n * mean * center
+        columns, j = self._columns(target, on)
+        whole, n, d = self.noise, self.noise.n_records, len(columns)
+        noise = replace(whole, n_features=d)
+        if target is not None:
+            noise = replace(noise, b=2.0 * whole.a, c=whole.a, f=whole.e)
+        table, sums, units = self._joint()
+        mean, center, bound = sums[columns] / n, sums[j] / n, units[j]
+        gram = table[np.ix_(columns, columns)] - n * np.outer(mean, mean)
+        cross = table[columns, j] - n * mean * center
         eigenvalues, vectors = linalg.eigh(gram)
         edge = isinstance(alpha, str) and alpha == "edge"
         given = noise.edge_alpha if edge else check_scalar("alpha", alpha, finite=True)
@@ -249,9 +237,9 @@ class ReleasedMoments:
         w = inverse @ cross
         fit = MomentsRegression()
         fit.n_features_in_, fit.alpha_ = d, float(given)
-        if names is not None:
-            fit.feature_names_in_ = names
-        fit.coef_ = w * (bound / unit)
+        if self.feature_names is not None:
+            fit.feature_names_in_ = np.asarray(self.feature_names)[columns]
+        fit.coef_ = w * (bound / units[columns])
         fit.intercept_ = float((center - mean @ w) * bound)
         fit.no_errors_because_ = ""
         if eigenvalues[0] < noise.edge:
@@ -260,76 +248,69 @@ class ReleasedMoments:
                 f"edge of the spectrum of the noise, {noise.edge:.3g}: errors of first order mean "
                 "nothing"
             )
-        squares = moments["yy"] - n * center**2
+        squares = table[j, j] - n * center**2
         residual = max((squares - 2.0 * w @ cross + w @ gram @ w) / n, 0.0)
-        errors = part._errors(w, inverse, gram, mean, center - mean @ w, residual)
+        errors = _errors(noise, w, inverse, gram, mean, center - mean @ w, residual)
         errors = np.full_like(errors, np.nan) if fit.no_errors_because_ else errors
-        fit.coef_standard_error_ = errors[:-1] * (bound / unit)
-        fit.intercept_standard_error_ = float(errors[-1] * bound) if "x" in moments else 0.0
+        fit.coef_standard_error_ = errors[:-1] * (bound / units[columns])
+        fit.intercept_standard_error_ = float(errors[-1] * bound) if "x" in self.moments else 0.0
         return fit
 
-    def _part(self, target: Any, on: Any) -> "tuple[ReleasedMoments, FloatArray, float, Any]":
-        """Moments of a target and the columns that predict it, their units, and the names."""
-        noise, d, names = self.noise, len(self.widths), self.feature_names
-        units, moments = noise.unit * self.widths, dict(self.moments)
-        own: dict[str, Any] = {}
-        columns, bound = np.arange(d), noise.target_bound
+    def _columns(self, target: Any, on: Any) -> tuple[IntArray, int]:
+        """Positions of the columns that predict a target, and of that among all of `_joint`."""
+        names, j = self.feature_names, len(self.widths)
+        columns = np.arange(j)
         if target is not None:
-            j = resolve_features([target], names, d, "target")[0]
-            columns, bound = np.delete(columns, j), float(units[j])
-            moments |= {"xy": moments["xx"][:, j], "yy": moments["xx"][j, j]}
-            if "x" in moments:
-                moments["y"] = moments["x"][j]
-            own = {"b": 2.0 * noise.a, "c": noise.a, "f": noise.e}
-        elif "xy" not in moments:
+            j = int(resolve_features([target], names, j, "target")[0])
+            columns = np.delete(columns, j)
+        elif "xy" not in self.moments:
             raise ValueError(
                 "`target` must name the column that is to be predicted: `fit` was given no `y`."
             )
         if on is not None:
-            columns = resolve_features(on, names, d, "on")
-        if len(columns) == 0 or (target is not None and j in columns):
+            columns = resolve_features(on, names, len(self.widths), "on")
+        if len(columns) == 0 or j in columns:
             raise ValueError("`on` must name columns other than the target, at least one.")
-        moments["xx"], moments["xy"] = (
-            moments["xx"][np.ix_(columns, columns)],
-            moments["xy"][columns],
-        )
-        if "x" in moments:
-            moments["x"] = moments["x"][columns]
-        part = replace(self, moments=moments, noise=replace(noise, **own, n_features=len(columns)))
-        chosen = None if names is None else np.asarray(names)[columns]
-        return part, units[columns], bound, chosen
+        return columns, j
 
-    def _errors(
-        self,
-        w: FloatArray,
-        inverse: FloatArray,
-        gram: FloatArray,
-        mean: FloatArray,
-        intercept: float,
-        residual: float,
-    ) -> FloatArray:
-        """Find standard errors of scaled coefficients and intercept, (d + 1,).
+    def _joint(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Join moments of columns and y: of products, (d + 1, d + 1), and sums; units, (d + 1,)."""
+        moments, noise = self.moments, self.noise
+        table, sums = moments["xx"], moments.get("x", np.zeros(len(self.widths)))
+        if "xy" in moments:
+            table = np.block([[table, moments["xy"][:, None]], [moments["xy"], moments["yy"]]])
+        units = np.append(noise.unit * self.widths, noise.target_bound)
+        return table, np.append(sums, moments.get("y", 0.0)), units
 
-        Each error is linear in the noise on ``x x^T`` and ``x y``, whose covariance is ``inner``
-        in the normal equations, in that on x and y, and in the residuals.
-        """
-        noise, n, d = self.noise, self.noise.n_records, len(w)
-        inner = (w @ w * np.eye(d) + np.outer(w, w)) / (2.0 * noise.a) + np.eye(d) / noise.b
-        if noise.e == 0.0:
-            spread = inverse @ (inner + residual * gram) @ inverse
-            return np.append(np.sqrt(np.maximum(np.diag(spread), 0.0)), 0.0)
-        moved = inverse @ mean
-        parts = np.vstack([inverse, -moved])
+
+def _errors(
+    noise: MomentsNoise,
+    w: FloatArray,
+    inverse: FloatArray,
+    gram: FloatArray,
+    mean: FloatArray,
+    intercept: float,
+    residual: float,
+) -> FloatArray:
+    """Find standard errors of scaled coefficients and intercept, (d + 1,).
+
+    Each error is linear in the noise on ``x x^T`` and ``x y``, whose covariance is ``inner`` in
+    the normal equations, in that on x and y, and in the residuals.
+    """
+    n, d, moved = noise.n_records, len(w), inverse @ mean
+    inner = (w @ w * np.eye(d) + np.outer(w, w)) / (2.0 * noise.a) + np.eye(d) / noise.b
+    parts = np.vstack([inverse, -moved])
+    spread = parts @ (inner + residual * gram) @ parts.T
+    if noise.e > 0.0:
         share = np.append(-moved, 1.0 / n + mean @ moved)  # of what the noise moves the mean by
         rows = np.outer(share, -w) - intercept * parts
-        spread = parts @ (inner + residual * gram) @ parts.T + rows @ rows.T / noise.e
-        spread += np.outer(share, share) / noise.f
+        spread += rows @ rows.T / noise.e + np.outer(share, share) / noise.f
         spread[-1, -1] += residual / n
-        return np.sqrt(np.maximum(np.diag(spread), 0.0))
+    return np.sqrt(np.maximum(np.diag(spread), 0.0))
 
 
 @dataclass(eq=False, repr=False)
-class PrivateMoments(BaseEstimator):
+class PrivateMoments(ChargedParameters, BaseEstimator):
     """Sums of a table with noise, from which linear regressions are fitted afterwards.
 
     Release ``X^T X``, ``X^T y`` and ``y^T y``, with an intercept the sums of X and y too, under
@@ -405,6 +386,7 @@ class PrivateMoments(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChargedParameters._parameter_constraints,
         "goal": [EpsilonDelta, GaussianDP, MaxLeakage, MaxAdvantage],
         "data_norm": [Interval(Real, 0, None, closed="neither"), None],
         "target_bound": [Interval(Real, 0, None, closed="neither"), None],
@@ -413,9 +395,6 @@ class PrivateMoments(BaseEstimator):
         "expected_norm": [Interval(Real, 0, None, closed="neither")],
         "clip": ["boolean"],
         "public": [str, "array-like"],
-        "random_state": ["random_state", np.random.Generator],
-        "ledger": [str, PathLike, LeakageLedger, None],
-        "ledger_dataset": [str],
     }
 
     goal: "EpsilonDelta | GaussianDP | MaxLeakage | MaxAdvantage"
@@ -426,9 +405,6 @@ class PrivateMoments(BaseEstimator):
     expected_norm: float = field(default=1.0, kw_only=True)
     clip: bool = field(default=False, kw_only=True)
     public: Any = field(default=("n_samples",), kw_only=True)
-    random_state: RandomState = field(default=None, kw_only=True)
-    ledger: Any = field(default=None, kw_only=True)
-    ledger_dataset: str = field(default="default", kw_only=True)
 
     def planned(self, n_samples: int, n_features: int) -> MomentsNoise:
         """Find the noise of a table of some size, before any record is seen.
@@ -536,24 +512,13 @@ class PrivateMoments(BaseEstimator):
         promises = Promises(noise.data_norm, public, seeded=self.random_state is not None)
         delta = self.goal.delta if isinstance(self.goal, EpsilonDelta) else DELTA
         self._guarantee = noise_guarantee(noise, promises, delta=delta)
-        if self.ledger is not None:
-            self._charge()
+        holds, most = self._guarantee.holds, np.inf
+        if holds:
+            most = self.largest_leakage_ * max(1.0, 1.0 / float(self.widths_.min()))
+        mu = self._guarantee.composed_mu if holds else None
+        self._charge(mu, most=most, goal=repr(self.goal))
         self._moments = noise.release(rows, targets, self.random_state)
         return self
-
-    def _charge(self) -> None:
-        """Enter the largest loss that there can be, and the guarantee, into the ledger."""
-        ledger = self.ledger
-        ledger = ledger if isinstance(ledger, LeakageLedger) else LeakageLedger.open(ledger)
-        holds = self._guarantee.holds
-        most = self.largest_leakage_ * max(1.0, 1.0 / float(self.widths_.min()))
-        ledger.record(
-            self.ledger_dataset,
-            None if ledger.units else [most if holds else np.inf],  # in units of its own
-            mu=self._guarantee.composed_mu if holds else None,
-            description={"estimator": type(self).__name__, "goal": repr(self.goal)},
-            aligned=False,
-        )
 
     def _checked_widths(self) -> FloatArray:
         """Public bounds of the columns, (n_features,); ones where none were given."""
@@ -571,20 +536,18 @@ class PrivateMoments(BaseEstimator):
         """Divide records by the bounds of their columns; clip them to these, or refuse them."""
         with np.errstate(over="ignore"):
             X = np.clip(X / self.widths_, -1e150, 1e150)
-            shares = {}
-            if self.columns is not None:
-                shares["columns"] = np.abs(X).max(axis=1)
-                X = np.clip(X, -1.0, 1.0) if self.clip else X
-            shares["data_norm"] = np.linalg.norm(X / noise.data_norm, axis=1)
-            if self.target_bound is not None:
-                shares["target_bound"] = np.abs(y) / noise.target_bound
-        for name, share in ({} if self.clip else shares).items():
-            beyond = int(np.sum(~(share <= 1.0 + Promises.norm_rounding)))
-            if beyond:
-                bound = getattr(self, name)
+            X = np.clip(X, -1.0, 1.0) if self.clip and self.columns is not None else X
+            shares = {
+                "columns": np.abs(X).max(axis=1),
+                "data_norm": np.linalg.norm(X / noise.data_norm, axis=1),
+                "target_bound": np.abs(y) / noise.target_bound,
+            }
+        for name, share in shares.items():
+            beyond, bound = ~(share <= 1.0 + Promises.norm_rounding), getattr(self, name)
+            if beyond.any() and bound is not None and not self.clip:
                 most = f"{bound:g}" if isinstance(bound, Real) else "these sizes"
                 raise ValueError(
-                    f"`{name}` promises at most {most}, but {beyond} of {len(y)} "
+                    f"`{name}` promises at most {most}, but {beyond.sum()} of {len(y)} "
                     "records are beyond. Pass `clip=True`, scale the records, or promise a larger "
                     "bound that does not come from the data."
                 )
@@ -636,12 +599,8 @@ class PrivateMoments(BaseEstimator):
             Where the noise came from a seed or a generator, which can be copied.
         """
         check_is_fitted(self)
-        if require_guarantee and not self._guarantee.holds:
-            raise NoGuaranteeError(
-                "No differential-privacy guarantee holds for this release: "
-                f"{'; '.join(self._guarantee.reasons)}."
-            )
-        warn_of_release(seeded=self.random_state is not None, noise_scale=1.0, step=0.0)
+        refuse_without_guarantee(self._guarantee, require_guarantee)
+        warn_of_release(seeded=self.random_state is not None)
         names = getattr(self, "feature_names_in_", None)
         moments = {name: np.copy(value) for name, value in self._moments.items()}
         return ReleasedMoments(moments, self.noise_, self._guarantee, names, self.widths_.copy())

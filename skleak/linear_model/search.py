@@ -12,11 +12,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import Tags, get_tags, indexable
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import warn_of_release
-from skleak.accounting import LeakageLedger
+from skleak._released import (
+    DelegatedPredictionMixin,
+    refuse_without_guarantee,
+    warn_of_release,
+)
 from skleak.accounting.discrete import discrete_gaussian_cover
 from skleak.accounting.selection import draw_trials
 from skleak.exceptions import NoGuaranteeError
@@ -24,24 +26,19 @@ from skleak.linear_model._linear import MechanismModel
 from skleak.linear_model._releasing import stated_guarantee
 from skleak.linear_model.moments import PrivateMoments, ReleasedMoments
 from skleak.mechanisms import EpsilonDelta, GaussianDP, release_on_grid
-from skleak.mechanisms.protocol import Selection, SelectionNoise
+from skleak.mechanisms.protocol import ChargedParameters, Selection, SelectionNoise
 from skleak.report.guarantee import DELTA, DifferentialPrivacy, Promises, noise_guarantee
 from skleak.utils._arguments import OwnSeed, make_generator
 from skleak.utils._blocks import is_large_source
-from skleak.utils._sklearn_compat import Interval, copy_attributes, fit_context, leaves_whole
-from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole
+from skleak.utils._typing import Array
 
 # What a trial keeps of its mu for grids, and the multiple of what scores are, whose sums are exact.
 _KEPT, _UNIT = 1e-6, 2.0**-20
 
 
-def _has(name: str) -> Any:
-    """Check for a method of the winner, or of the estimator, as `available_if` wants it."""
-    return available_if(lambda self: hasattr(getattr(self, "_predictor", self.estimator), name))
-
-
 @dataclass(eq=False, repr=False)
-class PrivateSearchCV(BaseEstimator):
+class PrivateSearchCV(DelegatedPredictionMixin, ChargedParameters, BaseEstimator):
     """Choose parameters of a private estimator on the records, under one guarantee for all of it.
 
     A random number of trials is made. Each draws parameters from the grid, fits the estimator on
@@ -126,12 +123,13 @@ class PrivateSearchCV(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChargedParameters._parameter_constraints,
         "goal": [EpsilonDelta, GaussianDP],
         "validation": [Interval(Real, 0, 1, closed="neither")],
         "largest_error": [Interval(Real, 0, None, closed="neither"), None],
-        "random_state": ["random_state", np.random.Generator],
-        "ledger_dataset": [str],
     }
+
+    _made: ClassVar[str] = "_predictor"
 
     estimator: Any
     grid: Any
@@ -140,9 +138,6 @@ class PrivateSearchCV(BaseEstimator):
     eta: float = field(default=0.0, kw_only=True)
     validation: float = field(default=0.2, kw_only=True)
     largest_error: float | None = field(default=None, kw_only=True)
-    random_state: RandomState = field(default=None, kw_only=True)
-    ledger: Any = field(default=None, kw_only=True)
-    ledger_dataset: str = field(default="default", kw_only=True)
 
     @property
     def cost_(self) -> dict[str, float]:
@@ -153,12 +148,8 @@ class PrivateSearchCV(BaseEstimator):
         return stated | {name: getattr(noise, name) for name in names}
 
     @property
-    def _mechanism(self) -> Selection:
-        return Selection(self.expected_trials, self.eta)
-
-    @property
     def _noise(self) -> SelectionNoise:
-        return self._mechanism.calibrate(self.goal)
+        return Selection(self.expected_trials, self.eta).calibrate(self.goal)
 
     @property
     def _delta(self) -> float:
@@ -205,12 +196,8 @@ class PrivateSearchCV(BaseEstimator):
             )
         promises = Promises(public=frozenset({"n_samples"}), seeded=not secret)
         guarantee = noise_guarantee(noise, promises, delta=self._delta)
-        if self.ledger is not None:
-            given = self.ledger
-            ledger = given if isinstance(given, LeakageLedger) else LeakageLedger.open(given)
-            about = {"estimator": type(self).__name__, "of": type(self.estimator).__name__, **cost}
-            mu = noise.composed_mu if secret else None
-            ledger.record(self.ledger_dataset, None, mu=mu, description=about, aligned=False)
+        of = type(self.estimator).__name__
+        self._charge(noise.composed_mu if secret else None, of=of, **cost)
         source: Any = random.SystemRandom()
         if not secret:
             source = random.Random(int(make_generator(self.random_state).integers(2**62)))
@@ -227,9 +214,7 @@ class PrivateSearchCV(BaseEstimator):
         self.best_params_ = dict(best[1])
         self._guarantee, self.best_estimator_ = _stating(best[2], guarantee, cost)
         self._predictor = _predictor(self.best_estimator_)
-        for name in ("feature_names_in_", "classes_"):
-            self.__dict__.pop(name, None)
-        copy_attributes(self._predictor, self, ("n_features_in_", "feature_names_in_", "classes_"))
+        self._take_columns_of(self._predictor)
         return self
 
     def _settings(self, X: Any) -> list[dict[str, Any]]:
@@ -246,7 +231,7 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(f"X must lie in memory; got a {type(X).__name__}.")
         settings = list(ParameterGrid(self.grid))
         own = {_goal_of(model), "random_state", "ledger", "ledger_dataset"}
-        wrong = self._mechanism.obstacles(model.get_params(deep=False))
+        wrong = Selection().obstacles(model.get_params(deep=False))
         wrong |= {
             f"`{name}` must not be in the grid": True for name in own & set().union(*settings)
         }
@@ -327,78 +312,9 @@ class PrivateSearchCV(BaseEstimator):
             Where the noise came from a seed or a generator, which can be copied.
         """
         check_is_fitted(self, "best_estimator_")
-        if require_guarantee and not self._guarantee.holds:
-            raise NoGuaranteeError(
-                "No differential-privacy guarantee holds for this release: "
-                f"{'; '.join(self._guarantee.reasons)}."
-            )
-        warn_of_release(seeded=not self._guarantee.holds, noise_scale=1.0, step=0.0)
+        refuse_without_guarantee(self._guarantee, require_guarantee)
+        warn_of_release(seeded=not self._guarantee.holds)
         return copy.deepcopy(self.best_estimator_)
-
-    def predict(self, X: Any) -> Array:
-        """Predict by the winner.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return np.asarray(self._winner.predict(X))
-
-    @_has("predict_proba")
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Probability of each class by the winner.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        return np.asarray(self._winner.predict_proba(X))
-
-    @_has("decision_function")
-    def decision_function(self, X: Any) -> FloatArray:
-        """Log-odds, or predictors of more than two classes, by the winner.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
-            Records.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        return np.asarray(self._winner.decision_function(X))
-
-    def score(self, X: Any, y: Any) -> float:
-        """Accuracy or R squared of the winner on other records.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or DataFrame of shape (n_samples, n_features)
-            Records.
-        y : array-like of shape (n_samples,)
-            Targets.
-
-        Returns
-        -------
-        float
-        """
-        return float(self._winner.score(X, y))
-
-    @property
-    def _winner(self) -> Any:
-        check_is_fitted(self, "best_estimator_")
-        return self._predictor
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn what data the estimator takes."""

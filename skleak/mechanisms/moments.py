@@ -39,11 +39,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from skleak.accounting import discrete_gaussian_epsilon
-from skleak.accounting.discrete import discrete_gaussian_cover, discrete_gaussian_delta
 from skleak.mechanisms.goals import EpsilonDelta, GaussianDP, grid_mu
 from skleak.mechanisms.grids import release_on_grid
-from skleak.mechanisms.protocol import Mechanism, PublicTable
+from skleak.mechanisms.protocol import GridNoise, Mechanism, PublicTable
 from skleak.utils._arguments import check_scalar, make_generator
 from skleak.utils._typing import FloatArray, RandomState
 
@@ -217,15 +215,26 @@ class SufficientStatistics(Mechanism):
                 f"X has {public.n_features} columns; at most {_MOST_COLUMNS} are supported, as "
                 "their square is released. Use PrivateSGDRegressor, or fewer columns."
             )
-        return MomentsNoise.calibrated(
-            goal,
-            public.n_features,
-            public.n_records,
-            public.data_norm,
-            public.target_bound,
-            intercept=public.fit_intercept,
-            expected_norm=self.expected_norm,
+        n, d, target = public.n_records, public.n_features, public.target_bound is not None
+        limits: dict[str, Any] = {"low": 1e-100, "low_open": True, "high": 1e100}
+        longest, bound = (
+            check_scalar(name, getattr(public, name), **limits, hint="Rescale the data.")
+            if target or name == "data_norm"
+            else 1.0
+            for name in ("data_norm", "target_bound")
         )
+        norm = check_scalar("expected_norm", self.expected_norm, low=1e-3, low_open=True, high=1e3)
+        split = moments_split(d, norm, intercept=public.fit_intercept, target=target)
+        shape = MomentsNoise(*split, d, n, longest, bound, goal.rows_per_person)
+        goal.check(persons=True)
+        if goal.rows_per_person and public.fit_intercept:
+            raise ValueError(
+                "`fit_intercept` must be False with `rows_per_person`, as the number of rows is "
+                "not public: append a constant column to X, and count its square in `data_norm`."
+            )
+        mu = grid_mu(replace(goal, rows_per_person=None), shape.n_numbers) / goal.rows
+        a, b, c, e, f = (float(mu**2 * weight) for weight in split)
+        return replace(shape, a=a, b=b, c=c, e=e, f=f)
 
     def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:
         """Say what of the public parameters of an estimator does not go with it, and if it is so.
@@ -250,7 +259,7 @@ class SufficientStatistics(Mechanism):
 
 
 @dataclass(frozen=True)
-class MomentsNoise:
+class MomentsNoise(GridNoise):
     """Public numbers of a release of moments.
 
     Parameters
@@ -267,7 +276,8 @@ class MomentsNoise:
 
     Examples
     --------
-    >>> noise = MomentsNoise.calibrated(GaussianDP(1.0), 3, 100, 1.0, 1.0)
+    >>> public = PublicTable(100, 3, 1.0, target_bound=1.0)
+    >>> noise = SufficientStatistics().calibrate(GaussianDP(1.0), public)
     >>> round(noise.mu, 6), noise.composed_mu <= 1.0
     (1.0, True)
     """
@@ -284,62 +294,6 @@ class MomentsNoise:
     rows_per_person: int | None = None
 
     mechanism: ClassVar[type[Mechanism]] = SufficientStatistics
-
-    @classmethod
-    def calibrated(
-        cls,
-        goal: "EpsilonDelta | GaussianDP",
-        n_features: int,
-        n_records: int,
-        data_norm: float,
-        target_bound: float | None,
-        *,
-        intercept: bool = False,
-        expected_norm: float = 1.0,
-    ) -> "MomentsNoise":
-        """Find the least noise of a goal, from public numbers alone.
-
-        Parameters
-        ----------
-        goal : EpsilonDelta or GaussianDP
-            The goal.
-        n_features, n_records : int
-            Number of columns, and of records.
-        data_norm, target_bound : float, float or None
-            Largest norm of a record, and largest size of a target; None where there is none.
-        intercept : bool, default=False
-            Release the sums of records and targets as well.
-        expected_norm : float, default=1.0
-            Public guess of the norm of the coefficients, in units of the bounds.
-
-        Returns
-        -------
-        MomentsNoise
-
-        Raises
-        ------
-        ValueError
-            For a number out of range, or a goal below the cost of the grid of the noise.
-        """
-        limits: dict[str, Any] = {"low": 1e-100, "low_open": True, "high": 1e100}
-        longest = check_scalar("data_norm", data_norm, **limits, hint="Rescale the data.")
-        bound = 1.0
-        if target_bound is not None:
-            bound = check_scalar("target_bound", target_bound, **limits, hint="Rescale the data.")
-        norm = check_scalar("expected_norm", expected_norm, low=1e-3, low_open=True, high=1e3)
-        has_target = target_bound is not None
-        split = moments_split(n_features, norm, intercept=intercept, target=has_target)
-        whom = goal.rows_per_person
-        shape = cls(*split, n_features, n_records, longest, bound, whom)
-        goal.check(persons=True)
-        if whom and intercept:
-            raise ValueError(
-                "`fit_intercept` must be False with `rows_per_person`, as the number of rows is "
-                "not public: append a constant column to X, and count its square in `data_norm`."
-            )
-        mu = grid_mu(replace(goal, rows_per_person=None), shape.n_numbers) / goal.rows
-        a, b, c, e, f = (float(mu**2 * weight) for weight in split)
-        return replace(shape, a=a, b=b, c=c, e=e, f=f)
 
     @property
     def n_numbers(self) -> int:
@@ -373,37 +327,8 @@ class MomentsNoise:
         return float(0.5 * self.edge * self.unit**2 / self.n_records)
 
     @property
-    def composed_mu(self) -> float:
-        """A mu at which Gaussian noise is no more private than the release."""
-        return float(discrete_gaussian_cover(self.mu, n_parameters=self.n_numbers))
-
-    def epsilon(self, delta: float) -> float:
-        """Bound epsilon of the release at a delta.
-
-        Parameters
-        ----------
-        delta : float in (0, 1)
-            Probability that the bound may fail.
-
-        Returns
-        -------
-        float
-        """
-        return float(discrete_gaussian_epsilon(self.mu, delta, n_parameters=self.n_numbers))
-
-    def profile(self, epsilon: npt.ArrayLike) -> Any:
-        """Bound delta of the release at an epsilon.
-
-        Parameters
-        ----------
-        epsilon : float or array-like, at least 0
-            Bound on the log-likelihood ratio, in nats; finite.
-
-        Returns
-        -------
-        float or ndarray
-        """
-        return discrete_gaussian_delta(self.mu, epsilon, n_parameters=self.n_numbers)
+    def _on_grid(self) -> dict[str, Any]:
+        return {"mu": self.mu, "n_parameters": self.n_numbers}
 
     def scaled(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Clip records to the bounds, scale them by these, and round them.

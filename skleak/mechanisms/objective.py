@@ -112,25 +112,67 @@ class ObjectivePerturbation(Mechanism):
         Returns
         -------
         ObjectiveNoise
+
+        Raises
+        ------
+        ValueError
+            For a goal out of range, or a ridge that is too small for it or for the solver.
         """
         constant = _CONSTANT * public.data_norm if public.fit_intercept else 0.0
-        total = float(public.n_records) if public.total is None else public.total
-        width = bound = None
+        n_records, n_classes, weight = public.n_records, public.n_classes, public.largest_weight
+        n_parameters = public.n_features if public.n_parameters is None else public.n_parameters
+        total = float(n_records) if public.total is None else public.total
+        longest = float(np.hypot(public.data_norm, constant)) if constant else public.data_norm
+        width = target_bound = None
         if self.huber is not None and public.target_bound is not None:
-            width, bound = self.huber * public.target_bound, public.target_bound
-        return ObjectiveNoise.calibrated(
-            goal,
-            None if public.alpha is None else public.alpha * total,
-            public.n_features if public.n_parameters is None else public.n_parameters,
-            public.n_records,
-            total,
-            public.largest_weight,
-            float(np.hypot(public.data_norm, constant)) if constant else public.data_norm,
-            width,
-            bound,
-            public.n_classes,
-            constant,
-        )
+            width, target_bound = self.huber * public.target_bound, public.target_bound
+        kind = {"two_sided": width is not None, "n_classes": n_classes, "rows": goal.rows}
+        slope = _largest_slope(width, n_classes)
+        least, target = _public_target(goal, n_parameters, kind)
+        check_scalar("data_norm", longest, low=1e-100, high=1e100, hint="Rescale the data.")
+        check_scalar("huber * target_bound", slope, low=1e-100, high=1e100, hint="Rescale both.")
+        sensitivity = longest * weight * slope
+        unit = longest**2 * weight  # of lambda
+        strength = least * unit if public.alpha is None else public.alpha * total
+        if not total * longest**2 <= _MOST_CONDITION * strength:
+            raise ValueError(
+                f"`alpha` must be at least {longest**2 / _MOST_CONDITION:.3g} here: with less no "
+                "solver is certain to arrive at the minimizer, and whether it does would reveal "
+                "the records. Raise `alpha`."
+            )
+        noise = objective_noise_scale(strength / unit, **target, output_share=_SHARE, **kind)
+        # Rounding to the grid of the parameters adds sqrt(p) 2^-30 to the distance at most.
+        output_mu = 2.0 * _SHARE * goal.rows / noise - np.sqrt(n_parameters) * 2.0**-30
+        if not output_mu > 0.0:
+            remedy = (
+                f"raise `alpha` to {least * unit / total:.3g}, from which on noise is least, or "
+                'pass `alpha="auto"`'
+            )
+            remedy = remedy if strength < least * unit else "pass a larger goal"
+            raise ValueError(
+                f"{goal} is out of reach of noise in the objective at `alpha="
+                f"{strength / total:.3g}`: {remedy}."
+            )
+        sigma = noise * sensitivity
+        step = Grid.for_noise(sigma).step
+        b = sigma * (np.sqrt(n_parameters) + _REACH)
+        # F(w) <= F(0) bounds the minimizer, and twice that what is near it.
+        # The loss at w = 0, and its largest curvature.
+        first, most = np.log(float(n_classes)), 0.25 if n_classes == 2 else 0.5
+        if width is not None and target_bound is not None:
+            first, most = target_bound**2 / (1.0 + np.hypot(1.0, target_bound / width)), 1.0
+        w = 2.0 * (b + np.sqrt(b**2 + 2.0 * strength * total * first)) / strength
+        curvature = strength + most * total * longest**2
+        summed = (
+            _ROWS + n_records / _ROWS + 20.0 + n_classes
+        ) * slope + 2.0 * most * n_parameters * longest * w
+        rounding = 2.0 * _UNIT * (total * longest * summed + 4.0 * (strength * w + b))
+        tolerance = _GRADIENT * sensitivity + 4.0 * (rounding + _UNIT * curvature * w)
+        error = tolerance + rounding + 0.5 * np.sqrt(n_parameters) * step
+        scale = 2.0 * error / strength / output_mu
+        own = sigma, strength, sensitivity, longest, float(tolerance), float(scale), float(error)
+        kept = n_parameters, width, target_bound, n_classes, constant, goal.rows_per_person
+        return ObjectiveNoise(*own, *kept)
 
     def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:
         """Say what of the public parameters of an estimator does not go with it, and if it is so.
@@ -204,7 +246,7 @@ class ObjectiveNoise:
     Examples
     --------
     >>> from skleak.mechanisms import GaussianDP
-    >>> noise = ObjectiveNoise.calibrated(GaussianDP(1.0), None, 3, 100, 100.0, 1.0, 1.0)
+    >>> noise = ObjectivePerturbation().calibrate(GaussianDP(1.0), PublicTable(100, 3, 1.0))
     >>> round(noise.gradient_noise_scale, 3), round(noise.strength, 3)
     (2.0, 8.001)
     >>> noise.composed_mu <= 1.0
@@ -227,99 +269,6 @@ class ObjectiveNoise:
 
     mechanism: ClassVar[type[Mechanism]] = ObjectivePerturbation
 
-    @classmethod
-    def calibrated(
-        cls,
-        goal: "EpsilonDelta | GaussianDP",
-        strength: float | None,
-        n_parameters: int,
-        n_records: int,
-        total: float,
-        largest_weight: float,
-        longest: float,
-        width: float | None = None,
-        target_bound: float | None = None,
-        n_classes: int = 2,
-        constant: float = 0.0,
-    ) -> "ObjectiveNoise":
-        """Find the least noise of a goal, from public numbers alone.
-
-        Parameters
-        ----------
-        goal : EpsilonDelta or GaussianDP
-            The goal.
-        strength : float or None
-            ``lambda``; None for the least at which the goal costs what Gaussian noise does.
-        n_parameters, n_records : int
-            Number of parameters, and of records.
-        total, largest_weight : float
-            Sum of the sample weights, and the largest.
-        longest : float
-            Largest norm of a record.
-        width, target_bound : float or None, default=None
-            The h of the pseudo-Huber loss, and the largest absolute target; None for classes.
-        n_classes, constant : int, float
-            As of the class.
-
-        Returns
-        -------
-        ObjectiveNoise
-
-        Raises
-        ------
-        ValueError
-            For a goal out of range, or a ridge that is too small for it or for the solver.
-        """
-        kind = {"two_sided": width is not None, "n_classes": n_classes}
-        slope = _largest_slope(width, n_classes)
-        least, target = _public_target(goal, n_parameters, kind)
-        kind["rows"] = goal.rows
-        check_scalar("data_norm", longest, low=1e-100, high=1e100, hint="Rescale the data.")
-        check_scalar("huber * target_bound", slope, low=1e-100, high=1e100, hint="Rescale both.")
-        sensitivity = longest * largest_weight * slope
-        unit = longest**2 * largest_weight  # of lambda
-        strength = least * unit if strength is None else strength
-        if not total * longest**2 <= _MOST_CONDITION * strength:
-            raise ValueError(
-                f"`alpha` must be at least {longest**2 / _MOST_CONDITION:.3g} here: with less no "
-                "solver is certain to arrive at the minimizer, and whether it does would reveal "
-                "the records. Raise `alpha`."
-            )
-        noise = objective_noise_scale(strength / unit, **target, output_share=_SHARE, **kind)
-        # Rounding to the grid of the parameters adds sqrt(p) 2^-30 to the distance at most.
-        output_mu = 2.0 * _SHARE * goal.rows / noise - np.sqrt(n_parameters) * 2.0**-30
-        if not output_mu > 0.0:
-            remedy = "pass a larger goal"
-            if strength < least * unit:
-                remedy = (
-                    f"raise `alpha` to {least * unit / total:.3g}, from which on noise is least, "
-                    'or pass `alpha="auto"`'
-                )
-            raise ValueError(
-                f"{goal} is out of reach of noise in the objective at `alpha="
-                f"{strength / total:.3g}`: {remedy}."
-            )
-        sigma = noise * sensitivity
-        step = Grid.for_noise(sigma).step
-        b = sigma * (np.sqrt(n_parameters) + _REACH)
-        # F(w) <= F(0) bounds the minimizer, and twice that what is near it.
-        # The loss at w = 0, and its largest curvature.
-        first, most = np.log(float(n_classes)), 0.25 if n_classes == 2 else 0.5
-        if width is not None and target_bound is not None:
-            first, most = target_bound**2 / (1.0 + np.hypot(1.0, target_bound / width)), 1.0
-        w = 2.0 * (b + np.sqrt(b**2 + 2.0 * strength * total * first)) / strength
-        curvature = strength + most * total * longest**2
-        summed = (
-            _ROWS + n_records / _ROWS + 20.0 + n_classes
-        ) * slope + 2.0 * most * n_parameters * longest * w
-        rounding = 2.0 * _UNIT * (total * longest * summed + 4.0 * (strength * w + b))
-        tolerance = _GRADIENT * sensitivity + 4.0 * (rounding + _UNIT * curvature * w)
-        error = tolerance + rounding + 0.5 * np.sqrt(n_parameters) * step
-        scale = 2.0 * error / strength / output_mu
-        own = sigma, strength, sensitivity, longest, float(tolerance), float(scale), float(error)
-        whom = goal.rows_per_person
-        return cls(*own, n_parameters, width, target_bound, n_classes, constant, whom)
-
     @property
     def ridge(self) -> float:
         """``lambda / (R^2 s)``, as `skleak.accounting.objective` takes it."""
@@ -339,6 +288,10 @@ class ObjectiveNoise:
     @property
     def _kind(self) -> dict[str, Any]:
         return {"two_sided": self.width is not None, "n_classes": self.n_classes}
+
+    @property
+    def _all(self) -> dict[str, Any]:
+        return {"output_mu": self.output_mu, "rows": self.rows_per_person or 1, **self._kind}
 
     @property
     def output_mu(self) -> float:
@@ -365,10 +318,8 @@ class ObjectiveNoise:
         -------
         float
         """
-        rows = self.rows_per_person or 1
-        given = {"output_mu": self.output_mu, "rows": rows, **self._kind}
         return discretized_epsilon(
-            lambda rest: objective_epsilon(self.noise, self.ridge, rest, **given),
+            lambda rest: objective_epsilon(self.noise, self.ridge, rest, **self._all),
             delta,
             n_parameters=self.n_parameters,
             n_steps=2,
@@ -386,10 +337,8 @@ class ObjectiveNoise:
         -------
         float or ndarray
         """
-        rows = self.rows_per_person or 1
-        given = {"output_mu": self.output_mu, "rows": rows, **self._kind}
         return discretized_delta(
-            lambda loss: objective_delta(self.noise, self.ridge, loss, **given),
+            lambda loss: objective_delta(self.noise, self.ridge, loss, **self._all),
             epsilon,
             n_parameters=self.n_parameters,
             n_steps=2,
@@ -558,7 +507,6 @@ def _public_target(
     A little is kept for the grids.
     """
     goal.check(persons=True)
-    kind = kind | {"rows": goal.rows}
     if isinstance(goal, GaussianDP):
         # What the cover of discrete noise adds to it.
         mu = goal.mu * (1.0 - _KEPT) - np.sqrt(2.0 * n_parameters) * 2.0**-30

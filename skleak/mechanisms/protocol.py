@@ -1,12 +1,14 @@
 """What a mechanism is, which calibrates from public numbers; noise on a minimizer; a selection."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any, ClassVar
 
+import numpy as np
 import numpy.typing as npt
 
-from skleak.accounting import discrete_gaussian_epsilon
+from skleak.accounting import LeakageLedger, discrete_gaussian_epsilon
 from skleak.accounting.discrete import (
     discrete_gaussian_cover,
     discrete_gaussian_delta,
@@ -21,6 +23,41 @@ from skleak.accounting.selection import (
 )
 from skleak.mechanisms.goals import EpsilonDelta, GaussianDP, PublicNoiseGoal, PublicProblem
 from skleak.utils._arguments import as_result, check_real
+from skleak.utils._typing import RandomState
+
+
+@dataclass(eq=False, repr=False)
+class ChargedParameters:
+    """Parameters of an estimator that draws noise in its ``fit``, and charges a ledger before."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "random_state": ["random_state", np.random.Generator],
+        "ledger": [str, PathLike, LeakageLedger, None],
+        "ledger_dataset": [str],
+    }
+
+    random_state: RandomState = field(default=None, kw_only=True)
+    ledger: "str | PathLike[str] | LeakageLedger | None" = field(default=None, kw_only=True)
+    ledger_dataset: str = field(default="default", kw_only=True)
+
+    def _charge(
+        self, mu: float | None, *, mu_delta: float = 0.0, most: float | None = None, **about: Any
+    ) -> None:
+        """Charge the ledger, if any; ``most`` is the largest loss, if known, in no ledger's units.
+
+        Shapes: all are numbers; ``mu`` is None without a guarantee.
+        """
+        if self.ledger is None:
+            return
+        ledger = LeakageLedger.open(self.ledger)
+        ledger.record(
+            self.ledger_dataset,
+            None if most is None or ledger.units else [most],
+            mu=mu,
+            mu_delta=mu_delta,
+            description={"estimator": type(self).__name__, **about},
+            aligned=False,
+        )
 
 
 @dataclass(frozen=True)
@@ -111,8 +148,50 @@ class Mechanism(ABC):
         """
 
 
+class GridNoise(ABC):
+    """Discrete Gaussian noise, whose privacy follows from a distance over it."""
+
+    @property
+    @abstractmethod
+    def _on_grid(self) -> dict[str, Any]:
+        """Distance over the noise, and sizes of its grid, as accounting takes them."""
+
+    @property
+    def composed_mu(self) -> float:
+        """A mu at which Gaussian noise is no more private than the release."""
+        return float(discrete_gaussian_cover(**self._on_grid))
+
+    def epsilon(self, delta: float) -> float:
+        """Bound epsilon of the release at a delta.
+
+        Parameters
+        ----------
+        delta : float in (0, 1)
+            Probability that the bound may fail.
+
+        Returns
+        -------
+        float
+        """
+        return float(discrete_gaussian_epsilon(delta=delta, **self._on_grid))
+
+    def profile(self, epsilon: npt.ArrayLike) -> Any:
+        """Bound delta of the release at an epsilon.
+
+        Parameters
+        ----------
+        epsilon : float or array-like, at least 0
+            Bound on the log-likelihood ratio, in nats; finite.
+
+        Returns
+        -------
+        float or ndarray
+        """
+        return discrete_gaussian_delta(epsilon=epsilon, **self._on_grid)
+
+
 @dataclass(frozen=True)
-class OutputNoise:
+class OutputNoise(GridNoise):
     """Public numbers of noise on a minimizer.
 
     Parameters
@@ -140,46 +219,14 @@ class OutputNoise:
     relative_step: float
 
     @property
-    def _sizes(self) -> dict[str, Any]:
-        return {"n_parameters": self.n_parameters, "relative_step": self.relative_step}
+    def _on_grid(self) -> dict[str, Any]:
+        sizes = {"n_parameters": self.n_parameters, "relative_step": self.relative_step}
+        return {"mu": self.distance, **sizes}
 
     @property
     def rho(self) -> float:
         """Zero-concentrated differential privacy."""
-        return float(discrete_gaussian_rho(self.distance, **self._sizes))
-
-    @property
-    def composed_mu(self) -> float:
-        """A mu at which Gaussian noise is no more private than the release."""
-        return float(discrete_gaussian_cover(self.distance, **self._sizes))
-
-    def epsilon(self, delta: float) -> float:
-        """Bound epsilon of the release at a delta.
-
-        Parameters
-        ----------
-        delta : float in (0, 1)
-            Probability that the bound may fail.
-
-        Returns
-        -------
-        float
-        """
-        return float(discrete_gaussian_epsilon(self.distance, delta, **self._sizes))
-
-    def profile(self, epsilon: npt.ArrayLike) -> Any:
-        """Bound delta of the release at an epsilon.
-
-        Parameters
-        ----------
-        epsilon : float or array-like, at least 0
-            Bound on the log-likelihood ratio, in nats; finite.
-
-        Returns
-        -------
-        float or ndarray
-        """
-        return discrete_gaussian_delta(self.distance, epsilon, **self._sizes)
+        return float(discrete_gaussian_rho(**self._on_grid))
 
 
 @dataclass(frozen=True)

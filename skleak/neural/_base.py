@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,12 +15,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
-from skleak._released import ReleasedModel
+from skleak._released import ReleasedModel, warn_of_release
 from skleak.accounting import LeakageLedger
 from skleak.influence.jacobian import norm_of_joint
 from skleak.losses import LogisticLoss, PointwiseLoss, SoftmaxLoss, SquaredLoss
 from skleak.mechanisms import NoiseGoal
-from skleak.neural._releasing import ReleasedNetwork, provenance, require, warn_of_noise
+from skleak.mechanisms.protocol import ChargedParameters
+from skleak.neural._releasing import ReleasedNetwork, provenance, require
 from skleak.neural.gradients import Gradients, LinearGradients
 from skleak.neural.information import Totals, mean_totals
 from skleak.neural.report import PrivateSGDReport, Spread, build_report
@@ -44,7 +44,7 @@ from skleak.utils._sklearn_compat import (
     leaves_whole,
     validate_data,
 )
-from skleak.utils._typing import Array, FloatArray, RandomState
+from skleak.utils._typing import Array, FloatArray
 
 # How attributes begin that pickles leave out: records, and what was learned of single ones.
 _CONFIDENTIAL = ("_runs", "_charged", "_totals", "history_", "fisher_", "diagonal_fisher_")
@@ -55,7 +55,7 @@ _SHARE = 0.01
 
 
 @dataclass(eq=False, repr=False)
-class PrivateSGD(ShownAttributesMixin, BaseEstimator):
+class PrivateSGD(ChargedParameters, ShownAttributesMixin, BaseEstimator):
     """Train by noisy sums of clipped gradients of random batches, and add up what they reveal."""
 
     _numeric_targets: ClassVar[bool]
@@ -73,6 +73,7 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
     )
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChargedParameters._parameter_constraints,
         "module": [callable, None],
         "noise_multiplier": [Interval(Real, 0, None, closed="left"), NoiseGoal],
         "max_grad_norm": [Interval(Real, 0, None, closed="neither")],
@@ -94,9 +95,6 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
         "max_batch": [Interval(Integral, 1, None, closed="left"), None],
         "loss": [callable, None],
         "device": [str],
-        "ledger": [str, PathLike, LeakageLedger, None],
-        "ledger_dataset": [str],
-        "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
     }
 
@@ -122,9 +120,6 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
     max_batch: int | None = None
     loss: "Callable[..., Any] | None" = None
     device: str = "auto"
-    ledger: "str | PathLike[str] | LeakageLedger | None" = None
-    ledger_dataset: str = "default"
-    random_state: RandomState = None
     verbose: int = 0
 
     @abstractmethod
@@ -485,9 +480,7 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
         """Charge the data set for the steps since the last time, or refuse to publish them."""
         if self.ledger is None:
             return
-        ledger = self.ledger
-        if not isinstance(ledger, LeakageLedger):
-            ledger = LeakageLedger.open(ledger)
+        ledger = LeakageLedger.open(self.ledger)
         losses = self.fisher_information_loss_ + _CAUTION * self.fisher_information_loss_error_
         if self._plan.seeded:
             losses = np.full_like(losses, np.inf)  # noise from a seed can be drawn again
@@ -560,7 +553,8 @@ class PrivateSGD(ShownAttributesMixin, BaseEstimator):
         made = provenance(self, self.n_steps_, guarantee=True)
         if require_guarantee:
             require(made, real_arithmetic)
-        warn_of_noise(self._plan)
+        noise = self._plan.mechanism.noise_multiplier
+        warn_of_release(seeded=self._plan.seeded, noise_scale=noise, name="noise_multiplier")
         if self.module is None:
             return self._released.of(self, made)
         return ReleasedNetwork.of(self, made)

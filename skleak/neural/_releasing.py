@@ -1,21 +1,20 @@
 """Release private networks."""
 
 import copy
-import warnings
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skleak._released import ClassDecisionMixin
+from skleak._released import ClassDecisionMixin, TrainedMixin
 from skleak._version import __version__
-from skleak.exceptions import NoGuaranteeError, PrivacyLeakWarning
+from skleak.exceptions import NoGuaranteeError
 from skleak.neural.training import Plan
 from skleak.utils._arguments import import_optional
 from skleak.utils._records import values_withheld, withholding
-from skleak.utils._sklearn_compat import copy_attributes, outer_stacklevel, validate_data
+from skleak.utils._sklearn_compat import copy_attributes, validate_data
 from skleak.utils._typing import FloatArray
 
 
@@ -72,7 +71,7 @@ class NumberPredictionMixin(RegressorMixin):
         return np.asarray(self._raw(X)[:, 0])
 
 
-class ReleasedNetwork(BaseEstimator):
+class ReleasedNetwork(TrainedMixin, BaseEstimator):
     """A module trained by private stochastic gradient descent, as it may be published.
 
     Objects of this kind come from ``release()``. They hold no gradient, no training record, no seed
@@ -155,23 +154,6 @@ class ReleasedNetwork(BaseEstimator):
             neural = import_optional("skleak.neural.torch", "torch", "A released network")
             self._module = neural.Blank(state["_module"])
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Return the model unchanged: it is already trained.
-
-        Parameters
-        ----------
-        X : object
-            Ignored.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        ReleasedNetwork
-        """
-        check_is_fitted(self, "_module")
-        return self
-
     def _raw(self, X: Any) -> FloatArray:
         check_is_fitted(self, "_module")
         torch = import_optional("torch", "torch", "A released network")
@@ -182,9 +164,6 @@ class ReleasedNetwork(BaseEstimator):
         with torch.no_grad(), values_withheld(X, None, "what `module` makes of them"):
             outputs = module(torch.tensor(X, dtype=dtype))
         return np.asarray(outputs.double().numpy()).reshape(len(X), -1)
-
-    def __sklearn_clone__(self) -> Self:
-        return self
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         made = getattr(self, "provenance_", {})
@@ -268,22 +247,3 @@ def require(made: dict[str, Any], real_arithmetic: bool) -> None:
             "`real_arithmetic=True`; the release then says so."
         )
     stated["arithmetic"] = "real numbers, accepted by who released it"
-
-
-def warn_of_noise(plan: Plan) -> None:
-    """Warn where the noise of a release protects nobody."""
-    if plan.mechanism.noise_multiplier == 0.0:
-        message = (
-            "Releasing a model trained without noise (`noise_multiplier=0`): its parameters are an "
-            "exact function of the training records, and leakage is infinite. Fit with "
-            "`noise_multiplier > 0` before you publish it."
-        )
-    elif plan.seeded:
-        message = (
-            "Releasing a model whose noise and batches came from a seed or a generator: whoever "
-            "guesses or copies it can draw them again. Fit with `random_state=None`, which takes "
-            "entropy from the operating system."
-        )
-    else:
-        return
-    warnings.warn(message, PrivacyLeakWarning, stacklevel=outer_stacklevel())

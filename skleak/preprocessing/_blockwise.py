@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from skleak.utils._arguments import values_by_name
 from skleak.utils._blocks import is_large, is_large_source
 from skleak.utils._predictions import select_columns
 from skleak.utils._records import withholding
@@ -223,7 +224,7 @@ def by_column(estimator: Any, parameter: str, shared: bool) -> Sequence[Any]:
     """Return the value of a parameter for each column that a transformer was fitted with."""
     value, n_features = getattr(estimator, parameter), estimator.n_features_in_
     if isinstance(value, Mapping):
-        return _by_name(parameter, value, getattr(estimator, "feature_names_in_", None))
+        return values_by_name(parameter, value, getattr(estimator, "feature_names_in_", None))
     if shared:
         return [value] * n_features
     if len(value) != n_features:
@@ -232,24 +233,6 @@ def by_column(estimator: Any, parameter: str, shared: bool) -> Sequence[Any]:
             f"{len(value)}. Give them in the order of the columns, or as a mapping from names."
         )
     return list(value)
-
-
-def _by_name(parameter: str, value: Mapping[Any, Any], names: Array | None) -> list[Any]:
-    if names is None:
-        raise ValueError(
-            f"`{parameter}` is a mapping from column names, but X has none. Pass a DataFrame with "
-            "names that are strings (steps of a pipeline that come before hand over names after "
-            "`pipeline.set_output(transform='pandas')`), or a list in the order of the columns."
-        )
-    missing = [name for name in names if name not in value]
-    unknown = [name for name in value if name not in set(names)]
-    if missing or unknown:
-        raise ValueError(
-            f"`{parameter}` must name the columns of X; it lacks {missing}, and names {unknown}, "
-            "which X does not have. Choose columns with a ColumnTransformer where a transformer is "
-            "for some of them only."
-        )
-    return [value[name] for name in names]
 
 
 def column_label(estimator: Any, index: int) -> str:

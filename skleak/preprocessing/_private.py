@@ -20,7 +20,6 @@ at any epsilon.
 from collections import Counter
 from dataclasses import dataclass, field
 from numbers import Real
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,10 +27,10 @@ import pandas as pd
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skleak.accounting import LeakageLedger
 from skleak.accounting.discrete import discrete_gaussian_cover
 from skleak.mechanisms import EpsilonDelta, GaussianDP, release_on_grid
 from skleak.mechanisms.goals import grid_mu, reserved_delta
+from skleak.mechanisms.protocol import ChargedParameters
 from skleak.preprocessing._blockwise import (
     PublicTransformer,
     TableTransformer,
@@ -43,7 +42,7 @@ from skleak.preprocessing._scaling import PublicScaler
 from skleak.utils._arguments import make_generator
 from skleak.utils._confidential import warn_of_written_seed
 from skleak.utils._sklearn_compat import Interval, leaves_whole, output_container
-from skleak.utils._typing import Array, RandomState
+from skleak.utils._typing import Array
 
 # Weight of the noise on squares that is free beside sums: (11 + 5 sqrt(5)) / 8, from below.
 FREE_SQUARES = 2.7725
@@ -54,23 +53,18 @@ _MOST = 2.0**53  # numbers from here on are no categories: doubles hold not all 
 
 
 @dataclass(eq=False, repr=False)
-class PrivateTransformer(TableTransformer):
+class PrivateTransformer(ChargedParameters, TableTransformer):
     """A transformer that a release of noisy numbers has made; it keeps nothing else of records."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChargedParameters._parameter_constraints,
         "goal": [EpsilonDelta, GaussianDP],
         "public": [str, "array-like"],
-        "random_state": ["random_state", np.random.Generator],
-        "ledger": [str, PathLike, LeakageLedger, None],
-        "ledger_dataset": [str],
     }
     _needs_memory: ClassVar[bool] = True
 
     goal: "EpsilonDelta | GaussianDP"
     public: Any = field(default=(), kw_only=True)
-    random_state: RandomState = field(default=None, kw_only=True)
-    ledger: Any = field(default=None, kw_only=True)
-    ledger_dataset: str = field(default="default", kw_only=True)
 
     def transform(self, X: Any) -> Any:
         """Transform each row by itself, by the noisy numbers.
@@ -148,17 +142,7 @@ class PrivateTransformer(TableTransformer):
         reasons = self.no_guarantee_because_ = "; ".join(text for text in wrong if wrong[text])
         cover = float(discrete_gaussian_cover(mu, n_parameters=n_parameters))
         self.composed_mu_, self.mu_delta_ = (np.nan, np.nan) if reasons else (cover, mu_delta)
-        if self.ledger is not None:
-            opened = isinstance(self.ledger, LeakageLedger)
-            ledger = self.ledger if opened else LeakageLedger.open(self.ledger)
-            ledger.record(
-                self.ledger_dataset,
-                None,  # its Fisher information is not known
-                mu=None if reasons else cover,
-                mu_delta=mu_delta,
-                description={"estimator": type(self).__name__, "goal": repr(self.goal)},
-                aligned=False,
-            )
+        self._charge(None if reasons else cover, mu_delta=mu_delta, goal=repr(self.goal))
         return make_generator(self.random_state) if self._seeded else None
 
 

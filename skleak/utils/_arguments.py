@@ -233,6 +233,25 @@ def seeded(estimator: Any, draw: Callable[[int], Array], names: Sequence[str] | 
     return unfitted.set_params(**seeds)
 
 
+def values_by_name(parameter: str, given: Mapping[Any, Any], names: Array | None) -> list[Any]:
+    """Return the values of a mapping from column names, in the order of the columns."""
+    if names is None:
+        raise ValueError(
+            f"`{parameter}` is a mapping from column names, but X has none. Pass a DataFrame with "
+            "names that are strings (steps of a pipeline that come before hand over names after "
+            "`pipeline.set_output(transform='pandas')`), or a list in the order of the columns."
+        )
+    missing = [name for name in names if name not in given]
+    unknown = [name for name in given if name not in set(names)]
+    if missing or unknown:
+        raise ValueError(
+            f"`{parameter}` must name the columns of X; it lacks {missing}, and names {unknown}, "
+            "which X does not have. Choose columns with a ColumnTransformer where a step is for "
+            "some of them only."
+        )
+    return [given[name] for name in names]
+
+
 def column_bounds(name: str, given: Any, columns: Any, n_columns: int) -> FloatArray:
     """Check bounds on the size of each column, by the names of columns or in order, (d,).
 
@@ -249,13 +268,7 @@ def column_bounds(name: str, given: Any, columns: Any, n_columns: int) -> FloatA
     """
     bounds: Any = given
     if isinstance(given, Mapping):
-        if columns is None or set(given) != set(columns):
-            known = None if columns is None else list(columns)
-            raise ValueError(
-                f"`{name}` must have a bound for each column of X by its name, and no other; "
-                f"got bounds of {list(given)}, columns {known}."
-            )
-        bounds = [given[column] for column in columns]
+        bounds = values_by_name(name, given, columns)
     bounds = np.asarray(bounds, dtype=np.float64)
     if bounds.shape != (n_columns,) or not np.all((bounds > 0.0) & (bounds < np.inf)):
         raise ValueError(

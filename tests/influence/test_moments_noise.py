@@ -9,8 +9,8 @@ from skleak.influence.leakage import leakage_model
 from skleak.influence.removal import removal_distances, secret_distances
 from skleak.influence.state import FitState
 from skleak.losses import SquaredLoss
-from skleak.mechanisms import GaussianDP
-from skleak.mechanisms.moments import MomentsNoise
+from skleak.mechanisms import GaussianDP, SufficientStatistics
+from skleak.mechanisms.protocol import PublicTable
 from skleak.solvers import Objective
 
 N, D = 7, 3
@@ -28,7 +28,8 @@ def _state(intercept):
     X = rng.normal(size=(N, D))
     X *= 1.9 / np.maximum(np.linalg.norm(X, axis=1), 1.9)[:, None]
     y = rng.uniform(-4.0, 4.0, N)
-    noise = MomentsNoise.calibrated(GaussianDP(1.0), D, N, 2.0, 5.0, intercept=intercept)
+    public = PublicTable(N, D, 2.0, target_bound=5.0, fit_intercept=intercept)
+    noise = SufficientStatistics().calibrate(GaussianDP(1.0), public)
     objective = Objective(X, y, SquaredLoss(), 1.0, intercept, np.ones(N), np.ones(N))
     factor = FitFactor(np.full(D + intercept, np.nan), np.empty((0, 0)), SquaredLoss(), intercept)
     return FitState(objective, factor, 1.0, True, noise_elsewhere=noise)

@@ -303,7 +303,7 @@ def test_noise_of_rows_alone_covers_the_farthest_two(fit_intercept):
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
-        ({"columns": {"a": 1.0}}, "`columns` must have a bound for each"),
+        ({"columns": {"a": 1.0}}, "`columns` is a mapping from column names, but X has none"),
         ({"columns": [1.0, 2.0]}, "`columns` must be 3 positive"),
         ({"columns": [1.0, 2.0, 0.0]}, "`columns` must be 3 positive"),
         ({"columns": [2.0, 2.0, 0.1]}, r"`columns` promises at most these sizes, but \d+ of 60"),

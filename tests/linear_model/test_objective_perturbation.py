@@ -38,7 +38,7 @@ from skleak.mechanisms import (
     ObjectivePerturbation,
     objective,
 )
-from skleak.mechanisms.objective import ObjectiveNoise
+from skleak.mechanisms.protocol import PublicTable
 
 PROMISES = {
     "alpha": "auto",
@@ -50,6 +50,13 @@ PROMISES = {
 }
 OUTPUT = PROMISES | {"alpha": 0.1, "mechanism": "output"}
 GOALS = [GaussianDP(1.0), EpsilonDelta(1.0, 1e-6), EpsilonDelta(0.1, 1e-5)]
+
+
+def _calibrated(goal, strength, p, n, total, weight, norm, width=None, bound=None, **given):
+    mechanism = ObjectivePerturbation(None if width is None else width / bound)
+    alpha = None if strength is None else strength / total
+    sizes = {"alpha": alpha, "total": total, "largest_weight": weight, "target_bound": bound}
+    return mechanism.calibrate(goal, PublicTable(n, p, norm, **sizes, **given))
 
 
 def _table(n=200, d=3, seed=0):
@@ -100,7 +107,7 @@ def test_a_given_penalty_is_kept_and_costs_noise_below_the_rule():
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_all_parts_together_keep_the_goal(goal, n_parameters, n_records, total, n_classes):
     sizes = n_parameters, n_records, total, 0.5, 3.0
-    noise = ObjectiveNoise.calibrated(goal, None, *sizes, n_classes=n_classes)
+    noise = _calibrated(goal, None, *sizes, n_classes=n_classes)
     if isinstance(goal, GaussianDP):
         assert noise.composed_mu <= goal.mu
         assert noise.composed_mu > goal.mu * (1.0 - 1e-5) - 4e-7
@@ -196,7 +203,7 @@ def test_the_minimizer_of_many_classes_is_that_of_scipy(strength):
     rng, (X, y) = np.random.default_rng(3), _table()
     y[rng.random(len(y)) < 0.3], s = 2, rng.uniform(0.5, 2.0, len(y))
     given = EpsilonDelta(80.0, 1e-6), strength, 9, len(y), s.sum(), s.max(), 1.0
-    noise, b = ObjectiveNoise.calibrated(*given, n_classes=3), rng.normal(size=9)
+    noise, b = _calibrated(*given, n_classes=3), rng.normal(size=9)
 
     def value(w):
         a = X @ w.reshape(3, 3).T
@@ -227,7 +234,7 @@ def test_the_minimizer_is_that_of_scipy(strength):
     rng, (X, y) = np.random.default_rng(3), _table()
     s, b = rng.uniform(0.5, 2.0, len(y)), rng.normal(size=3)
     given = EpsilonDelta(50.0, 1e-6), strength, 3, len(y), s.sum(), s.max(), 1.0
-    noise = ObjectiveNoise.calibrated(*given)
+    noise = _calibrated(*given)
 
     def value(w):
         p = X @ w
@@ -248,7 +255,7 @@ def test_the_solver_arrives_whatever_the_records(n):
     tables = [np.zeros((n, 4)), np.tile(np.eye(4)[0], (n, 1)), np.eye(4)[rng.integers(4, size=n)]]
     tables += [X * rng.choice([1e-9, 1.0], (n, 1)) for X in tables[1:]]
     for strength in (1e-2, 1.0) if n > 1 else (1.0,):
-        noise = ObjectiveNoise.calibrated(EpsilonDelta(300.0, 1e-6), strength, 4, n, n, 1.0, 1.0)
+        noise = _calibrated(EpsilonDelta(300.0, 1e-6), strength, 4, n, n, 1.0, 1.0)
         for X in tables:
             for y in (np.zeros(n), np.arange(n) % 2, (np.arange(n) == 0) * 1.0):
                 w, n_iter = noise.minimum(X, y.astype(float), np.ones(n), b)
@@ -259,7 +266,7 @@ def test_the_solver_arrives_whatever_the_records(n):
 
 def test_the_noise_in_the_objective_is_gaussian_and_labels_move_it_by_their_row():
     X, y = _table(30, 2)
-    noise = ObjectiveNoise.calibrated(GaussianDP(2.0), None, 2, 30, 30.0, 1.0, 1.0)
+    noise = _calibrated(GaussianDP(2.0), None, 2, 30, 30.0, 1.0, 1.0)
     drawn = np.array([noise.release(X, y * 1.0, np.ones(30))[0].parameters for _ in range(250)])
 
     def recovered(y):
@@ -319,7 +326,7 @@ def test_many_columns_warn_of_their_cost(monkeypatch):
 
     monkeypatch.setattr(objective, "weighted_gram", stop)
     X = sparse.eye_array(3, 12_000, format="csr")
-    noise = ObjectiveNoise.calibrated(GOALS[0], None, 12_000, 3, 3.0, 1.0, 1.0)
+    noise = _calibrated(GOALS[0], None, 12_000, 3, 3.0, 1.0, 1.0)
     with pytest.warns(CostWarning, match="12000 parameters"), pytest.raises(StopIteration):
         noise.release(X, np.zeros(3), np.ones(3), 0)
 
@@ -573,7 +580,7 @@ def test_the_minimizer_of_the_pseudo_huber_loss_is_that_of_scipy(width):
     rng, (X, y) = np.random.default_rng(3), _numbers()
     s, b = rng.uniform(0.5, 2.0, len(y)), width * rng.normal(size=3)
     given = EpsilonDelta(50.0, 1e-6), 0.5, 3, len(y), s.sum(), s.max(), 1.0
-    noise = ObjectiveNoise.calibrated(*given, width, 2.0)
+    noise = _calibrated(*given, width, 2.0)
     found = noise.minimum(X, y, s, b)[0]
     args = X, y, s, b, 0.5, width
     reference = minimize(_pseudo_huber, found + 0.1, args=args, jac=True, tol=1e-12).x
@@ -591,7 +598,7 @@ def test_the_solver_of_the_pseudo_huber_loss_arrives_whatever_the_records(n, wid
     targets = [np.zeros(n), np.ones(n), rng.choice([-1.0, 1.0], n), rng.uniform(-1.0, 1.0, n)]
     for strength in (1e-2, 1.0) if n > 1 else (1.0,):
         goal = EpsilonDelta(300.0, 1e-6)
-        noise = ObjectiveNoise.calibrated(goal, strength, 4, n, n, 1.0, 1.0, width, 1.0)
+        noise = _calibrated(goal, strength, 4, n, n, 1.0, 1.0, width, 1.0)
         for scale in (0.0, 1.0, 30.0):
             b = rng.normal(0.0, scale * noise.gradient_noise_scale, 4)
             for X in tables:
@@ -606,7 +613,7 @@ def test_the_solver_of_the_pseudo_huber_loss_arrives_whatever_the_records(n, wid
 @pytest.mark.parametrize("goal", [GOALS[0], GOALS[1], EpsilonDelta(5.0, 1e-3)])
 def test_all_parts_together_keep_the_goal_of_linear_regression(goal, n_parameters):
     sizes = n_parameters, 10**6, 1e6, 0.5, 3.0
-    noise = ObjectiveNoise.calibrated(goal, None, *sizes, 0.1, 1.0)
+    noise = _calibrated(goal, None, *sizes, 0.1, 1.0)
     if isinstance(goal, GaussianDP):
         assert goal.mu * (1.0 - 1e-5) < noise.composed_mu <= goal.mu
     else:

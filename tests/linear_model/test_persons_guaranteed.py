@@ -13,8 +13,14 @@ from skleak.linear_model import (
     PrivateMoments,
     PrivateSearchCV,
 )
-from skleak.mechanisms import EpsilonDelta, GaussianDP, ObjectivePerturbation, split_goal
-from skleak.mechanisms.moments import MomentsNoise
+from skleak.mechanisms import (
+    EpsilonDelta,
+    GaussianDP,
+    ObjectivePerturbation,
+    SufficientStatistics,
+    split_goal,
+)
+from skleak.mechanisms.protocol import PublicTable
 from skleak.neural import PrivateSGDClassifier
 from skleak.preprocessing import PrivateScaler
 
@@ -98,7 +104,8 @@ def test_noise_is_that_of_as_many_rows(table):
         / one.fit(X, y).gradient_noise_scale_
     )
     assert ratio == pytest.approx(3.0, rel=2e-3)
-    noise = MomentsNoise.calibrated(GOALS[1], 3, 600, 1.0, 1.0)
+    public = PublicTable(600, 3, 1.0, target_bound=1.0)
+    noise = SufficientStatistics().calibrate(GOALS[1], public)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 3))
     X /= np.linalg.norm(X, axis=1)[:, None]

@@ -9,8 +9,9 @@ from scipy.optimize import minimize
 
 from skleak.accounting import gaussian_epsilon
 from skleak.accounting.gaussian import mu_from_epsilon_delta
-from skleak.mechanisms import EpsilonDelta, GaussianDP
+from skleak.mechanisms import EpsilonDelta, GaussianDP, SufficientStatistics
 from skleak.mechanisms.moments import MomentsNoise, free_square, moments_mu, moments_split
+from skleak.mechanisms.protocol import PublicTable
 
 OPTIMAL = [
     moments_split(3, norm, intercept=intercept)
@@ -24,6 +25,11 @@ WEIGHTS = OPTIMAL + [(a, b, free_square(a, b, e, f), e, f) for a, b, e, f in OTH
 
 def _noise(weights, n_features=3, n_records=1):
     return MomentsNoise(*weights, n_features, n_records)
+
+
+def _calibrated(goal, d, n, norm, bound, **given):
+    public = PublicTable(n, d, norm, target_bound=bound, **given)
+    return SufficientStatistics().calibrate(goal, public)
 
 
 def _features(weights, x, y):
@@ -121,7 +127,7 @@ def test_split_is_the_best(norm):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("goal", [GaussianDP(1.0), GaussianDP(0.01), EpsilonDelta(1.0, 1e-6)])
 def test_goal_is_kept_and_nothing_wasted(goal, intercept):
-    noise = MomentsNoise.calibrated(goal, 20, 1000, 2.0, 3.0, intercept=intercept)
+    noise = _calibrated(goal, 20, 1000, 2.0, 3.0, fit_intercept=intercept)
     if isinstance(goal, GaussianDP):
         assert goal.mu * (1.0 - 1e-5) < noise.composed_mu <= goal.mu
     else:
@@ -144,9 +150,10 @@ def test_goal_is_kept_and_nothing_wasted(goal, intercept):
     ],
 )
 def test_numbers_out_of_range_are_refused(goal, changed, match):
-    bounds = {"data_norm": 1.0, "target_bound": 1.0} | changed
+    bounds = {"data_norm": 1.0, "target_bound": 1.0, "expected_norm": 1.0} | changed
+    public = PublicTable(100, 3, bounds["data_norm"], target_bound=bounds["target_bound"])
     with pytest.raises(ValueError, match=match):
-        MomentsNoise.calibrated(goal, 3, 100, **bounds)
+        SufficientStatistics(bounds["expected_norm"]).calibrate(goal, public)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e305])
@@ -172,7 +179,7 @@ def test_scaled_records_stay_in_the_ball_and_sum_exactly(n, d, scale):
 def test_released_noise_has_the_variances_that_accounting_counts(intercept):
     rng = np.random.default_rng(0)
     X, y = 0.3 * rng.normal(size=(50, 3)), rng.uniform(-1.0, 1.0, 50)
-    noise = MomentsNoise.calibrated(GaussianDP(1.0), 3, 50, 1.0, 1.0, intercept=intercept)
+    noise = _calibrated(GaussianDP(1.0), 3, 50, 1.0, 1.0, fit_intercept=intercept)
     rows, targets = noise.scaled(X, y)
     draws = [noise.release(X, y, generator) for generator in [rng] * 600]
     upper = np.triu_indices(3, 1)
@@ -193,7 +200,7 @@ def test_released_noise_has_the_variances_that_accounting_counts(intercept):
 
 
 def test_exact_noise_lies_on_grids():
-    noise = MomentsNoise.calibrated(GaussianDP(1.0), 2, 4, 1.0, 1.0, intercept=True)
+    noise = _calibrated(GaussianDP(1.0), 2, 4, 1.0, 1.0, fit_intercept=True)
     moments = noise.release(np.eye(4)[:, :2], np.ones(4))
     assert (moments["xx"] % (noise.a**-0.5 * 2.0**-31) != 0).any()
     for name, inverse in {"xy": noise.b, "x": noise.e}.items():

@@ -390,7 +390,7 @@ def test_bounds_on_columns_count_by_their_norm(rng, kind):
         ([1.0, np.nan, 1.0], "must be 3 positive numbers"),
         ([1.0, np.inf, 1.0], "must be 3 positive numbers"),
         (np.ones((3, 1)), "must be 3 positive numbers"),
-        ({"a": 1.0, "b": 1.0}, "each column of X by its name"),
+        ({"a": 1.0, "b": 1.0}, r"it lacks \['c'\]"),
         ("one", "'data_norm' parameter"),
     ],
 )

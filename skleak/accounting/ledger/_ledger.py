@@ -336,17 +336,18 @@ class LeakageLedger:
     @classmethod
     def open(
         cls,
-        path: "str | os.PathLike[str]",
+        path: "str | os.PathLike[str] | LeakageLedger",
         *,
         delta: float | None = None,
         timeout: float = 60.0,
-    ) -> Self:
+    ) -> "LeakageLedger":
         """Open a ledger that exists, under its ceilings.
 
         Parameters
         ----------
-        path : str or path-like
-            The file. A relative path starts in the current folder.
+        path : str, path-like or LeakageLedger
+            The file. A relative path starts in the current folder. A ledger is returned as it is,
+            unless a delta is asked for.
         delta : float, optional
             Where to state epsilon, strictly between 0 and 1; by default as the ceiling on epsilon
             does, or whoever made the ledger.
@@ -379,6 +380,8 @@ class LeakageLedger:
         6.0
         """
         stated = None if delta is None else check_delta(delta)
+        if isinstance(path, LeakageLedger) and stated is None:
+            return path
         ledger = cls.__new__(cls)
         ledger._attach(path, timeout, fill=None)
         ledger._store.read(ledger._check_units)
@@ -387,7 +390,7 @@ class LeakageLedger:
 
     def _attach(
         self,
-        path: "str | os.PathLike[str]",
+        path: Any,
         timeout: float,
         fill: Callable[[sqlite3.Connection], None] | None,
     ) -> None:
