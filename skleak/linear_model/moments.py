@@ -33,7 +33,13 @@ from skleak.utils._blocks import is_large_source
 from skleak.utils._confidential import warn_of_written_seed
 from skleak.utils._files import read_document, write_document
 from skleak.utils._records import resolve_features, values_withheld
-from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole, validate_data
+from skleak.utils._sklearn_compat import (
+    Interval,
+    ShownAttributesMixin,
+    fit_context,
+    leaves_whole,
+    validate_data,
+)
 from skleak.utils._typing import FloatArray, RandomState
 
 
@@ -329,7 +335,7 @@ class ReleasedMoments:
 
 
 @dataclass(eq=False, repr=False)
-class PrivateMoments(BaseEstimator):
+class PrivateMoments(ShownAttributesMixin, BaseEstimator):
     """Sums of a table with noise, from which linear regressions are fitted afterwards.
 
     Release ``X^T X``, ``X^T y`` and ``y^T y``, with an intercept the sums of X and y too, under
@@ -403,6 +409,14 @@ class PrivateMoments(BaseEstimator):
     >>> released.regress("progression", on=["bmi", "bp", "s5"]).summary().shape
     (4, 5)
     """
+
+    # What single records leak is no more for the screen than for a release.
+    _shown_attributes: ClassVar[tuple[str, ...]] = (
+        "largest_leakage_",
+        "noise_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "goal": [EpsilonDelta, GaussianDP, MaxLeakage, MaxAdvantage],
