@@ -494,7 +494,7 @@ class PrivateMoments(ShownAttributesMixin, BaseEstimator):
             Its noise is 1.
         """
         check_is_fitted(self)
-        rows = np.asarray(X, dtype=float) / self.widths_
+        rows = self._in_units(np.asarray(X, dtype=float))
         targets = np.zeros(len(rows)) if y is None else np.asarray(y, dtype=float)
         rows, targets = self.noise_.scaled(rows, targets)
         values, vectors = linalg.eigh(self.noise_.kernel(rows, targets, rows, targets))
@@ -604,6 +604,11 @@ class PrivateMoments(ShownAttributesMixin, BaseEstimator):
                 )
         return X
 
+    def _in_units(self, X: FloatArray) -> FloatArray:
+        """Divide candidates by the bounds of their columns, and clip them as ``fit`` does."""
+        X = X / self.widths_
+        return X if self.columns is None else np.clip(X, -1.0, 1.0)
+
     def distance(self, record: Any, other: Any = None) -> float:
         """Distance of the releases with one record or the other, in units of the noise.
 
@@ -624,7 +629,7 @@ class PrivateMoments(ShownAttributesMixin, BaseEstimator):
         pairs = given if self.target_bound is not None else [(row, 0.0) for row in given]
         pairs = [(np.asarray(x, dtype=np.float64), y) for x, y in pairs]
         if all(x.shape == self.widths_.shape for x, _ in pairs):
-            pairs = [(x / self.widths_, y) for x, y in pairs]
+            pairs = [(self._in_units(x), y) for x, y in pairs]
         return self.noise_.distance(*pairs)
 
     def release(self, *, require_guarantee: bool = False) -> ReleasedMoments:
