@@ -385,8 +385,8 @@ class ReleasedModel(TrainedMixin, ExportMixin, BaseEstimator):
         objective only what is added to its minimizer, from public numbers; of noise on sums what
         is added to each entry of ``X^T y``.
     noise_step_ : float
-        All parameters are multiples of this power of two; 0 without noise, and where they are
-        functions of noisy sums. May be known: a
+        All parameters are multiples of this power of two, but for an intercept with noise in the
+        objective; 0 without noise, and where they are functions of noisy sums. May be known: a
         function of the noise scale, or of the released parameters where doubles cannot hold
         multiples of that.
     noise_sampler_ : str

@@ -36,7 +36,13 @@ from skleak.utils._blocks import is_large_source
 from skleak.utils._confidential import warn_of_written_seed
 from skleak.utils._files import read_document, write_document
 from skleak.utils._records import resolve_features, values_withheld
-from skleak.utils._sklearn_compat import Interval, fit_context, leaves_whole, validate_data
+from skleak.utils._sklearn_compat import (
+    Interval,
+    ShownAttributesMixin,
+    fit_context,
+    leaves_whole,
+    validate_data,
+)
 from skleak.utils._typing import FloatArray, IntArray
 
 
@@ -310,7 +316,7 @@ def _errors(
 
 
 @dataclass(eq=False, repr=False)
-class PrivateMoments(ChargedParameters, BaseEstimator):
+class PrivateMoments(ShownAttributesMixin, ChargedParameters, BaseEstimator):
     """Sums of a table with noise, from which linear regressions are fitted afterwards.
 
     Release ``X^T X``, ``X^T y`` and ``y^T y``, with an intercept the sums of X and y too, under
@@ -385,6 +391,14 @@ class PrivateMoments(ChargedParameters, BaseEstimator):
     (4, 5)
     """
 
+    # What single records leak is no more for the screen than for a release.
+    _shown_attributes: ClassVar[tuple[str, ...]] = (
+        "largest_leakage_",
+        "noise_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ChargedParameters._parameter_constraints,
         "goal": [EpsilonDelta, GaussianDP, MaxLeakage, MaxAdvantage],
@@ -456,7 +470,7 @@ class PrivateMoments(ChargedParameters, BaseEstimator):
             Its noise is 1.
         """
         check_is_fitted(self)
-        rows = np.asarray(X, dtype=float) / self.widths_
+        rows = self._in_units(np.asarray(X, dtype=float))
         targets = np.zeros(len(rows)) if y is None else np.asarray(y, dtype=float)
         rows, targets = self.noise_.scaled(rows, targets)
         values, vectors = linalg.eigh(self.noise_.kernel(rows, targets, rows, targets))
@@ -553,6 +567,11 @@ class PrivateMoments(ChargedParameters, BaseEstimator):
                 )
         return X
 
+    def _in_units(self, X: FloatArray) -> FloatArray:
+        """Divide candidates by the bounds of their columns, and clip them as ``fit`` does."""
+        X = X / self.widths_
+        return X if self.columns is None else np.clip(X, -1.0, 1.0)
+
     def distance(self, record: Any, other: Any = None) -> float:
         """Distance of the releases with one record or the other, in units of the noise.
 
@@ -573,7 +592,7 @@ class PrivateMoments(ChargedParameters, BaseEstimator):
         pairs = given if self.target_bound is not None else [(row, 0.0) for row in given]
         pairs = [(np.asarray(x, dtype=np.float64), y) for x, y in pairs]
         if all(x.shape == self.widths_.shape for x, _ in pairs):
-            pairs = [(x / self.widths_, y) for x, y in pairs]
+            pairs = [(self._in_units(x), y) for x, y in pairs]
         return self.noise_.distance(*pairs)
 
     def release(self, *, require_guarantee: bool = False) -> ReleasedMoments:

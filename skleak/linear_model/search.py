@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils import Tags, get_tags, indexable
+from sklearn.utils import Tags, column_or_1d, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import (
@@ -186,7 +186,9 @@ class PrivateSearchCV(DelegatedPredictionMixin, ChargedParameters, BaseEstimator
         cost = self.cost_
         X, y = (
             part if hasattr(part, "iloc") or sparse.issparse(part) else np.asarray(part)
-            for part in indexable(X, y)
+            for part in indexable(
+                X, column_or_1d(y, warn=True)
+            )  # of a column scores would be pairs
         )
         n_held = round(self.validation * len(y))
         if not 0 < n_held < len(y):

@@ -1,5 +1,6 @@
 """Labels of classes: which there are, and their codes."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,11 @@ def find_classes(
     ValueError
         For targets that are no classes, a single class, and labels that were not declared.
     """
-    with values_withheld(records, y):
+    with values_withheld(records, y), warnings.catch_warnings():
+        if (
+            declared is not None
+        ):  # that they are many is known, and how many occur is not to be told
+            warnings.simplefilter("ignore", UserWarning)
         several = y if counts is None else np.repeat(y, 3)  # distinct labels look continuous
         check_classification_targets(several)
     found: Array = np.unique(y)

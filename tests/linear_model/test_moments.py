@@ -505,3 +505,13 @@ def test_candidates_of_a_record_are_a_gaussian_channel_of_their_distances():
     left = moments.distance((X[0], y[0]))
     assert left == pytest.approx(moments.distance((X[0], y[0]), zero), rel=1e-12)
     assert left < moments.noise_.mu
+
+
+def test_candidates_beyond_the_bounds_of_columns_are_clipped_as_records_are():
+    model = PrivateMoments(GaussianDP(1.0), columns=[1.0, 2.0], clip=True).fit(np.eye(2))
+    inner = model.distance([1.0, 2.0], [1.0, 0.0])
+    assert inner > 0.5
+    assert model.distance([10.0, 2.0], [10.0, 0.0]) == inner
+    for first in (1.0, 10.0):
+        success = model.channel([[first, 2.0], [first, 0.0]]).bayes_success([0.5, 0.5])
+        assert success == pytest.approx(norm.cdf(0.5 * inner), abs=1e-9)

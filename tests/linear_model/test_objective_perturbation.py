@@ -304,6 +304,13 @@ def test_nothing_but_the_coefficients_depends_on_the_records():
     assert contents[0] == contents[1]
 
 
+def test_no_warning_counts_the_classes_that_occur(recwarn):
+    """One of scikit-learn does, where they are more than half of the records."""
+    for n_classes in (11, 13):
+        _model(classes=[*range(13)], alpha="auto").fit(np.zeros((24, 1)), np.arange(24) % n_classes)
+    assert not [each for each in recwarn if "unique classes" in str(each.message)]
+
+
 def test_no_copy_of_an_unreleased_model_keeps_a_record():
     X, y = _table()
     model = _model(public=["n_samples", "sample_weight"], random_state=0)

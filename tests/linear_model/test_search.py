@@ -108,6 +108,23 @@ def test_kinds_of_tables(wrap, table):
     assert search.decision_function(X).shape == (60,)
 
 
+@pytest.mark.parametrize("name", ["output", "robust"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+def test_a_column_of_targets_is_no_table_of_pairs(name, table, monkeypatch):
+    """Each row counts once, whatever the shape of the targets."""
+    counted, count = [], module.PrivateSearchCV._counted
+
+    def watched(self, predicted, y):
+        counted.append(count(self, predicted, y))
+        return counted[-1]
+
+    monkeypatch.setattr(module.PrivateSearchCV, "_counted", watched)
+    X, y = table
+    column = {"output": pd.DataFrame({"y": y}), "robust": y[:, None]}[name]
+    _search(name, expected_trials=1.01).fit(X, column)
+    assert {each.shape for each in counted} == {(12,)}
+
+
 def test_nothing_of_the_trials_is_kept(table):
     search = _search().fit(*table)
     parameters = search.get_params(deep=False)
@@ -181,7 +198,7 @@ def test_preprocessing_in_the_same_budget(table):
     assert stated["differential_privacy"]["epsilon"] <= 2.0
 
 
-@pytest.mark.parametrize("name", ["objective", "robust"])
+@pytest.mark.parametrize("name", ["output", "robust"])
 def test_a_row_adds_at_most_one_to_the_score(name, table, rng):
     search = _search(name)
     predicted = np.array([0.0, 1.0, np.nan, 1e300, -1e300, 0.3])
