@@ -162,6 +162,13 @@ def calibrate(
             f"{type(model).__name__}. Of a search, pass `best_estimator_`; the noise of models of "
             "other kinds is not found from a goal."
         )
+    mechanism = model._chosen_mechanism()
+    if not mechanism.adds_to_minimizer:
+        raise ValueError(
+            f"The noise of {type(model).__name__} is not on its coefficients ({mechanism.title}), "
+            "and no number is its scale. Pass the goal itself as `noise_scale`, which such noise "
+            'is found from in `fit`; or an estimator with `mechanism="output"`.'
+        )
     problem = model._raw_problem(pipeline, X, y, sample_weight)
     noise_scale = resolve_goal(goal, problem)
     if isinstance(goal, PublicNoiseGoal):

@@ -5,7 +5,7 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple, Self
 
@@ -290,6 +290,8 @@ class Task:
     values: Any = None
     attacks: Any = "default"
     noise_scales: Any = None
+    # What models are trained with at each level, where their noise is set by goals alone.
+    goals: Mapping[float, Any] = field(default_factory=dict)
     n_releases: int = 100
     secrets: str = "actual"
     releases: str = "auto"
@@ -402,6 +404,7 @@ DEFAULTS: Facts = {
     "scale": "",
     "uncounted": "",
     "private_sgd": False,  # whether noise scales are noise multipliers of private SGD
+    "goals": {},  # by noise scale, which is then 1 / mu of its guarantee
     # Smallest noise scale at which all attacked keep the limit, and the score there; that of the
     # best constant on the same data; and by `noise` the share of people `above` the limit and the
     # `largest` exposure.
@@ -637,6 +640,7 @@ class Game(Design, ABC):
             **self.noise_facts(outcomes),
             "noiseless_utility": self.noiseless_utility(outcomes),
             "bounds": self.bounds,
+            "goals": {level: repr(goal) for level, goal in task.goals.items()},
             "n_records": task.n_records,
             "n_columns": task.table.shape[1],
             "n_targets": len(self.targets),

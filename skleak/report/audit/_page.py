@@ -143,6 +143,7 @@ def assumption_facts(report: AuditFacts, decided: bool) -> dict[str, Any]:
     counts = results.reindex(columns=names).astype(float)
     return {
         "s": {"random": False, "sampled": False, "private_sgd": False, "exact_test": ""}
+        | {"goals": {}}
         | {"n_rows": 0, "releases": "simulated", "reweighting": None}
         | {"noise_covariance": "isotropic"}
         | s,
@@ -169,6 +170,7 @@ def words(report: AuditFacts, decision: Decision) -> tuple[tuple[str, str], ...]
             "kind": report.kind,
             "quiet": report.noiseless,
             "private_sgd": report.settings.get("private_sgd", False),
+            "goals": report.settings.get("goals", {}),
             "decided": not math.isnan(decision["largest"]),
             "limit": decision["limit"],
             "guesses": counts_success(report),
