@@ -318,8 +318,10 @@ class LeakageAuditor(BaseAuditor):
         ``fit(X, y)`` and ``predict(released)``, from parameters (n_releases, n_parameters) to
         guesses (n_releases, n_records), or from one model to guesses (n_records,). By default all
         that apply but "informed"; for whole records `InformedReconstruction`.
-    noise_scales : float, array-like of float or None, default=None
+    noise_scales : float, goal, array-like of them or None, default=None
         Standard deviations of the noise to audit. None takes the estimator's own, 0 if it has none.
+        Where the noise is not on the minimizer, goals (EpsilonDelta, GaussianDP) that models are
+        trained with, and results have ``1 / mu`` of each guarantee; "dp" bounds guesses.
     n_releases : int, default=100
         Simulated releases at each noise level, or trainings where these are left to chance; with
         ``secrets="drawn"`` the games of each record.
@@ -497,9 +499,10 @@ class MembershipAuditor(BaseAuditor):
         releases; "exact", which knows all other memberships; or objects with
         ``fit(X, y, X_reference, y_reference)`` and ``predict(model)``. By default all that apply
         and differ, "robust" only below 8 releases.
-    noise_scales : float, array-like of float or None, default=None
+    noise_scales : float, goal, array-like of them or None, default=None
         Standard deviations of the noise to audit, 0 or more; noise multipliers of private SGD.
-        None takes that of the estimator, and 0 where it adds none.
+        None takes that of the estimator, and 0 where it adds none. Where the noise is not on the
+        minimizer, goals as in `LeakageAuditor`.
     n_releases : int, default=100
         Simulated releases at each noise level; with ``secrets="drawn"`` the games of each record.
     secrets : {"actual", "drawn"}, default="actual"
