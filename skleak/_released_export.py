@@ -91,10 +91,7 @@ class ExportMixin:
         """
         classes = {subclass.__name__: subclass for subclass in _subclasses(cls)}
         if kind not in classes:
-            raise ValueError(
-                f"Expected a document of {sorted(classes)}; got one of {kind!r}. Read another by "
-                "`from_json` of its own class."
-            )
+            raise ValueError(f"Expected a document of {sorted(classes)}; got one of {kind!r}.")
         return classes[kind]._from_content(content)
 
     def _content(self) -> dict[str, Any]:

@@ -386,10 +386,9 @@ def noiseless(estimator: Any) -> Any:
         return copy
     if needs_goal(model):
         raise AttackNotApplicableError(
-            f"This supposes noise on the coefficients, and that of {type(model).__name__} is "
-            f"elsewhere ({model._chosen_mechanism().title}). Ask for predictions: "
-            "BlackBoxAttributeInference takes the released model, and auditors a goal or several "
-            'as `noise_scales`; or pass an estimator with `mechanism="output"`.'
+            f"This supposes noise on the coefficients; {type(model).__name__} has it elsewhere "
+            f"({model._chosen_mechanism().title}). Ask for predictions by an auditor, or "
+            'BlackBoxAttributeInference; or pass an estimator with `mechanism="output"`.'
         )
     known = model.get_params(deep=False)
     quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "verbose": 0}
@@ -407,14 +406,12 @@ def needs_goal(estimator: Any) -> bool:
     """Return True if a goal alone sets the noise of a model: it is not on its minimizer."""
     model = last_step(estimator)
     chosen = getattr(model, "_chosen_mechanism", None)
-    if chosen is not None:
-        return not chosen().adds_to_minimizer
-    return hasattr(model, "get_params") and "goal" in model.get_params(deep=False)
+    return hasattr(model, "goal") if chosen is None else not chosen().adds_to_minimizer
 
 
 def goal_name(estimator: Any) -> str:
     """Name of the parameter of a model, or the last step of a pipeline, that a goal is."""
-    return "goal" if "goal" in last_step(estimator).get_params(deep=False) else "noise_scale"
+    return "goal" if hasattr(last_step(estimator), "goal") else "noise_scale"
 
 
 def is_linear(fitted: Any) -> bool:

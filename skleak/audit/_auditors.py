@@ -467,12 +467,10 @@ class LeakageAuditor(BaseAuditor):
             )
         if is_private_sgd(task.estimator) or task.goals:
             name = type(last_step(task.estimator)).__name__
-            other = "name an `attribute`, or pass an estimator with `mechanism='output'`"
-            if not task.goals:
-                other = "play `skleak.neural.inversion.GradientInversion`, or name an `attribute`"
             raise AttackNotApplicableError(
                 f"Whole records are not reconstructed from {name}, which releases no noisy "
-                f"minimizer. Ask its `leakage_report()`, {other}."
+                "minimizer. Ask its `leakage_report()`, name an `attribute`, or play "
+                "`skleak.neural.inversion.GradientInversion` on gradients of private SGD."
             )
         return RecordsGame(task.settled(drawn=False), entropy)
 

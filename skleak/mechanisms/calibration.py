@@ -165,9 +165,8 @@ def calibrate(
     mechanism = model._chosen_mechanism()
     if not mechanism.adds_to_minimizer:
         raise ValueError(
-            f"The noise of {type(model).__name__} is not on its coefficients ({mechanism.title}), "
-            "and no number is its scale. Pass the goal itself as `noise_scale`, which such noise "
-            'is found from in `fit`; or an estimator with `mechanism="output"`.'
+            f"No number is the scale of the noise of {type(model).__name__} ({mechanism.title}). "
+            'Pass the goal itself as its `noise_scale`, or an estimator with `mechanism="output"`.'
         )
     problem = model._raw_problem(pipeline, X, y, sample_weight)
     noise_scale = resolve_goal(goal, problem)

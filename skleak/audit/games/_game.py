@@ -404,7 +404,6 @@ DEFAULTS: Facts = {
     "scale": "",
     "uncounted": "",
     "private_sgd": False,  # whether noise scales are noise multipliers of private SGD
-    "goals": {},  # by noise scale, which is then 1 / mu of its guarantee
     # Smallest noise scale at which all attacked keep the limit, and the score there; that of the
     # best constant on the same data; and by `noise` the share of people `above` the limit and the
     # `largest` exposure.

@@ -143,9 +143,8 @@ def assumption_facts(report: AuditFacts, decided: bool) -> dict[str, Any]:
     counts = results.reindex(columns=names).astype(float)
     return {
         "s": {"random": False, "sampled": False, "private_sgd": False, "exact_test": ""}
-        | {"goals": {}}
         | {"n_rows": 0, "releases": "simulated", "reweighting": None}
-        | {"noise_covariance": "isotropic"}
+        | {"noise_covariance": "isotropic", "goals": {}}
         | s,
         "kind": report.kind,
         "unbounded": str(s.get("no_bound", "")),

@@ -261,7 +261,6 @@ def _evidence(report: Any) -> dict[str, Any]:
         "scales": plural(len(scales), "noise scale"),
         "noise": ", ".join(number(scale) for scale in scales if scale),
         "unit": "noise multipliers" if s.get("private_sgd") else "noise scales",
-        "goals": ", ".join(s.get("goals", {}).values()),
         "by_audit": not s.get("has_noise", True),
         "reweighting": s["reweighting"],
         "checks": checks(report),

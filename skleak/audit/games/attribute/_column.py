@@ -45,14 +45,7 @@ from skleak.attacks import (
     InformedAttributeInference,
     PriorAttack,
 )
-from skleak.audit.games._game import (
-    FALSE_ALARMS,
-    Cell,
-    Facts,
-    Task,
-    columns_of,
-    unequal_columns,
-)
+from skleak.audit.games._game import Cell, Facts, Task, columns_of
 from skleak.audit.games._levels import (
     SGDBounds,
     check_one_row_each,
@@ -68,7 +61,6 @@ from skleak.audit.games._trials import alone, errors_outcome, ranks_value, tally
 from skleak.audit.tables._rates import Outcome, cell_key, release_key
 from skleak.bounds import gdp_advantage
 from skleak.exceptions import AttackNotApplicableError
-from skleak.utils._geometry import gained, true_positives
 from skleak.utils._predictions import classifies, utility_of
 from skleak.utils._typing import Array, FloatArray, IntArray
 
@@ -338,9 +330,7 @@ class PredictionsGame(ColumnGame):
         self._learner, self._entropy = learner, entropy
         # Whether preprocessing that is trained on the secrets as well is counted, too.
         steps = task.estimator.steps[:-1] if isinstance(task.estimator, Pipeline) else []
-        self._whole = bool(steps) and (
-            task.refit_preprocessing or any(needs_goal(step) for _, step in steps)
-        )
+        self._whole = any(task.refit_preprocessing or needs_goal(step) for _, step in steps)
         check_settings(task)
         self._know_column()
         levels = tuple(sorted(task.goals)) or (0.0,)
@@ -415,9 +405,8 @@ class PredictionsGame(ColumnGame):
         if self._whole or not (is_private_sgd(task.estimator) or task.goals):
             return None
         if task.goals:
-            mu = np.full(n, 1.0 / noise)
-            one = task.attacked.is_single
-            return unequal_columns(gained(mu), true_positives(mu, FALSE_ALARMS)) if one else None
+            found = columns_of(np.full(n, 1.0 / noise)) | {"distance": np.full(n, np.nan)}
+            return found if task.attacked.is_single else None
         try:
             return self._sgd.columns(noise, n, membership=False)
         except ImportError:
@@ -482,8 +471,8 @@ class PredictionsGame(ColumnGame):
         """Outcomes of every attack, from those of every model that was trained."""
         tabled: dict[str, Outcome] = {}
         for level, noise in enumerate(self.noise_scales):
-            numbers = range(level * self.n_releases, (level + 1) * self.n_releases)
-            keys = map(release_key, numbers)
+            first = level * self.n_releases
+            keys = map(release_key, range(first, first + self.n_releases))
             played = [outcomes[key] for key in keys if key in outcomes]
             if played:
                 tabled |= self._joined_at(level, noise, played)
@@ -511,9 +500,8 @@ class PredictionsGame(ColumnGame):
                 own = tally([(right, known)], truth == self.rare) | {"exact": np.array(exact)}
             tabled[cell_key(noise, name)] = own | alone(attack, truth)
         if self._bound is not None:
-            bound = self._bound[level]
-            unknown = np.full(len(bound), np.nan)
-            bounds = {"dp": bound, "bayes": unknown, "standard_error": 0.0 * bound}
+            dp = self._bound[level]
+            bounds = {"dp": dp, "bayes": np.full(len(dp), np.nan), "standard_error": 0.0 * dp}
             tabled[cell_key(noise, "bounds")] = bounds
         return tabled
 
