@@ -589,8 +589,8 @@ def _check_received(pipeline: Any, model: Any, X: Any, y: Any) -> None:
     """Refuse a pipeline that does not make of its raw table what its model was trained on."""
     if not hasattr(model, "_trained_on"):
         raise NoGuaranteeError(
-            "`X` cannot be compared with the training records: the model was released before, and "
-            "holds none. Release the pipeline that was fitted, or leave out `X`."
+            f"`X` cannot be compared with the training records: a {type(model).__name__} keeps "
+            "none, nor a digest of them. Release the pipeline that was fitted, or leave out `X`."
         )
     opens = isinstance(X, str | PathLike) or is_large_source(X)
     raw = Table.of(X).frame if opens and pipeline is not model and not is_large(X) else X

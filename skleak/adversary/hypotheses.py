@@ -258,8 +258,11 @@ class PublicModel:
         *,
         weights: FloatArray | None = None,
         any_covariance: bool = False,
+        asked: bool = False,
     ) -> Self:
         """Take an estimator apart into public preprocessing and a model without noise.
+
+        A model that is only `asked` keeps noise that is not on its minimizer.
 
         Shapes: ``table`` (n, n_columns); ``y`` (n,).
         """
@@ -290,7 +293,9 @@ class PublicModel:
         # Noise of the fitted model, or what an unfitted one promises.
         declared = getattr(model, "noise_scale_", getattr(model, "noise_scale", 0.0))
         noise = float(declared) if isinstance(declared, int | float | np.number) else np.nan
-        return cls(preprocessing, noiseless(model), noise, covariance, weighted)
+        keeps = asked and needs_goal(model)
+        template = without_ledger(model) if keeps else noiseless(model)
+        return cls(preprocessing, template, noise, covariance, weighted)
 
     def transform(self, table: Any) -> Any:
         """Preprocess raw records, whose columns may be in any order."""
@@ -379,6 +384,12 @@ def noiseless(estimator: Any) -> Any:
     model = last_step(copy)
     if not adds_noise(model):
         return copy
+    if needs_goal(model):
+        raise AttackNotApplicableError(
+            f"This supposes noise on the coefficients; {type(model).__name__} has it elsewhere "
+            f"({model._chosen_mechanism().title}). Ask for predictions by an auditor, or "
+            'BlackBoxAttributeInference; or pass an estimator with `mechanism="output"`.'
+        )
     known = model.get_params(deep=False)
     quiet = {"noise_scale": 0.0, "noise_covariance": "isotropic", "verbose": 0}
     model.set_params(**{name: value for name, value in quiet.items() if name in known})
@@ -389,6 +400,18 @@ def adds_noise(estimator: Any) -> bool:
     """Return True if a model, or the last step of a pipeline, states noise of its own."""
     model = last_step(estimator)
     return hasattr(model, "get_params") and "noise_scale" in model.get_params(deep=False)
+
+
+def needs_goal(estimator: Any) -> bool:
+    """Return True if a goal alone sets the noise of a model: it is not on its minimizer."""
+    model = last_step(estimator)
+    chosen = getattr(model, "_chosen_mechanism", None)
+    return hasattr(model, "goal") if chosen is None else not chosen().adds_to_minimizer
+
+
+def goal_name(estimator: Any) -> str:
+    """Name of the parameter of a model, or the last step of a pipeline, that a goal is."""
+    return "goal" if hasattr(last_step(estimator), "goal") else "noise_scale"
 
 
 def is_linear(fitted: Any) -> bool:

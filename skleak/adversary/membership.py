@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from skleak._released import CountRegressionMixin
-from skleak.adversary.hypotheses import encoding_error
+from skleak.adversary.hypotheses import encoding_error, needs_goal
 from skleak.adversary.models import is_model
 from skleak.adversary.records import Records
 from skleak.exceptions import AttackNotApplicableError
@@ -250,6 +250,8 @@ def removal_obstacle(model: Any, y: Any) -> str:
     """
     if not hasattr(model, "_confidential_state"):
         return f"the training objective and the noise of {type(model).__name__} are not known"
+    if needs_goal(model):
+        return "the noise is not on the minimizer, and the law of the coefficients is not known"
     if model.reweighting is not None:
         return "a reweighting makes the weights of all records change with each"
     covariance = model.noise_covariance

@@ -343,6 +343,11 @@ def given_releases(released: Any) -> tuple[list[Any] | None, bool]:
     """Models that were released, None where parameters are given, and whether there is only one."""
     if is_model(released):
         return [released], True
+    if not hasattr(released, "__len__"):
+        raise TypeError(
+            "`released` must be a fitted model, several of them, or parameters; got "
+            f"{type(released).__name__}. Of sums pass what `regress()` returns."
+        )
     if len(released) and is_model(released[0]):
         return list(released), False
     return None, np.ndim(released) == 1
@@ -403,7 +408,8 @@ def _parameters(model: Any, n_parameters: int) -> FloatArray:
             f"A released {type(model).__name__} has no `coef_`: this attack reads the parameters "
             "of a linear model. Pass a fitted linear model or an array of its parameters."
         )
-    mechanism = getattr(model, "provenance_", {}).get("mechanism", "output")
+    own = getattr(getattr(model, "_mechanism", None), "name", "output")  # of a private estimator
+    mechanism = getattr(model, "provenance_", {}).get("mechanism", own)
     if mechanism != "output":
         where = "in the objective" if mechanism == "objective" else "on sums"
         raise AttackNotApplicableError(

@@ -173,7 +173,8 @@ class BlackBoxAttributeInference(SomeTargets, AttributeAttack):
         self._weights, secret = weights, everyone.secret
         if has_missing(y):
             raise ValueError("`y` must not hold missing values; drop those records first.")
-        model = PublicModel.of(self.estimator, table, y, weights=weights, any_covariance=True)
+        own = {"weights": weights, "any_covariance": True, "asked": True}
+        model = PublicModel.of(self.estimator, table, y, **own)
         self._index, self._rows, asked = secret.index, self._units.rows, self._candidates
         if secret.numeric:
             self._truth = secret.column

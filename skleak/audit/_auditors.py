@@ -24,6 +24,7 @@ from skleak.adversary.hypotheses import (
     check_weights,
     check_weights_known,
     last_step,
+    needs_goal,
 )
 from skleak.adversary.knowledge import (
     as_table,
@@ -34,12 +35,13 @@ from skleak.adversary.knowledge import (
 )
 from skleak.audit._run import Checkpoint, data_digest, fingerprint, play
 from skleak.audit.games._game import Game, Outside, Task
-from skleak.audit.games._levels import is_private_sgd
+from skleak.audit.games._levels import is_private_sgd, leveled
 from skleak.audit.games._secret import RecordsGame
 from skleak.audit.games.attribute._game import OutsideGame, attribute_game
 from skleak.audit.games.membership._game import membership_game
 from skleak.audit.tables._rates import Outcome
 from skleak.exceptions import AttackNotApplicableError
+from skleak.mechanisms import NoiseGoal
 from skleak.mechanisms.grids import as_reweighting
 from skleak.report import AuditReport
 from skleak.utils._arguments import make_generator
@@ -82,7 +84,7 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "get_params"])],
         "attacks": [str, dict, list, tuple, HasMethods(["fit", "predict"])],
-        "noise_scales": ["array-like", Interval(Real, 0, None, closed="left"), None],
+        "noise_scales": ["array-like", Interval(Real, 0, None, closed="left"), NoiseGoal, None],
         "n_releases": [Interval(Integral, 1, None, closed="left")],
         "max_advantage": [Interval(Real, 0, 1, closed="both")],
         "confidence_level": [Interval(Real, 0, 1, closed="neither")],
@@ -201,6 +203,13 @@ class BaseAuditor(ConfidentialMixin, RawTableMixin, CallbackSupportMixin, BaseEs
             raise TypeError(
                 f"`estimator` must be an estimator; got the class {name}. Pass {name}()."
             )
+        model = last_step(self.estimator)
+        if needs_goal(model) and not hasattr(model, "predict"):
+            raise AttackNotApplicableError(
+                f"{type(model).__name__} releases sums, and answers nothing: what they tell of a "
+                "record is known exactly, as its `leakage_` and `distance`. Audit "
+                "PrivateLinearRegression with `mechanism='moments'`."
+            )
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} needs `y`, the targets that the model is trained on. Pass "
@@ -309,8 +318,10 @@ class LeakageAuditor(BaseAuditor):
         ``fit(X, y)`` and ``predict(released)``, from parameters (n_releases, n_parameters) to
         guesses (n_releases, n_records), or from one model to guesses (n_records,). By default all
         that apply but "informed"; for whole records `InformedReconstruction`.
-    noise_scales : float, array-like of float or None, default=None
+    noise_scales : float, goal, array-like of them or None, default=None
         Standard deviations of the noise to audit. None takes the estimator's own, 0 if it has none.
+        Where the noise is not on the minimizer, goals (EpsilonDelta, GaussianDP) that models are
+        trained with, and results have ``1 / mu`` of each guarantee; "dp" bounds guesses.
     n_releases : int, default=100
         Simulated releases at each noise level, or trainings where these are left to chance; with
         ``secrets="drawn"`` the games of each record.
@@ -445,7 +456,7 @@ class LeakageAuditor(BaseAuditor):
     def _game(self, task: Task, entropy: list[int]) -> Game:
         if task.outside is not None:
             return OutsideGame(task, entropy)
-        task = task.of_learner(entropy)
+        task = leveled(task.of_learner(entropy))
         if task.attribute is not None:
             return attribute_game(task, entropy)
         if task.persons is not None and not task.persons.is_single:
@@ -454,12 +465,12 @@ class LeakageAuditor(BaseAuditor):
                 "tell together is not known. Name an `attribute`, or leave `persons` out to count "
                 "each row by itself."
             )
-        if is_private_sgd(task.estimator):
+        if is_private_sgd(task.estimator) or task.goals:
             name = type(last_step(task.estimator)).__name__
             raise AttackNotApplicableError(
                 f"Whole records are not reconstructed from {name}, which releases no noisy "
-                "minimizer. Ask its `leakage_report()`, play "
-                "`skleak.neural.inversion.GradientInversion`, or name an `attribute`."
+                "minimizer. Ask its `leakage_report()`, name an `attribute`, or play "
+                "`skleak.neural.inversion.GradientInversion` on gradients of private SGD."
             )
         return RecordsGame(task.settled(drawn=False), entropy)
 
@@ -486,9 +497,10 @@ class MembershipAuditor(BaseAuditor):
         releases; "exact", which knows all other memberships; or objects with
         ``fit(X, y, X_reference, y_reference)`` and ``predict(model)``. By default all that apply
         and differ, "robust" only below 8 releases.
-    noise_scales : float, array-like of float or None, default=None
+    noise_scales : float, goal, array-like of them or None, default=None
         Standard deviations of the noise to audit, 0 or more; noise multipliers of private SGD.
-        None takes that of the estimator, and 0 where it adds none.
+        None takes that of the estimator, and 0 where it adds none. Where the noise is not on the
+        minimizer, goals as in `LeakageAuditor`.
     n_releases : int, default=100
         Simulated releases at each noise level; with ``secrets="drawn"`` the games of each record.
     secrets : {"actual", "drawn"}, default="actual"
@@ -594,7 +606,7 @@ class MembershipAuditor(BaseAuditor):
         )
 
     def _game(self, task: Task, entropy: list[int]) -> Game:
-        return membership_game(task)
+        return membership_game(leveled(task))
 
 
 def _check_in_memory(**given: Any) -> None:
@@ -608,7 +620,7 @@ def _check_in_memory(**given: Any) -> None:
 
 
 # Stated only where there is something to say.
-_SOMETIMES = ("scale", "uncounted", "curve", "n_rows", "unseen", "replayable", "repeated")
+_SOMETIMES = ("scale", "goals", "uncounted", "curve", "n_rows", "unseen", "replayable", "repeated")
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib")
 
 

@@ -493,7 +493,8 @@ def leakage_tradeoff(
     if not isinstance(scale, Real) or not 0.0 < float(scale) < math.inf:
         raise ValueError(
             "`estimator` must have a number above 0 as `noise_scale`, which sets the cost that all "
-            f"ways are given; got {scale!r}. For a goal, pass the `noise_scale_` of its fit."
+            f"ways are given; got {scale!r}. For a goal, pass the `noise_scale_` of "
+            'its fit by `mechanism="output"`: that of others is no noise on the coefficients.'
         )
     data = _Data.of(estimator, X, y, groups, persons, cv)
     hidden = not model.verbose and np.size(data.table) < _LONG

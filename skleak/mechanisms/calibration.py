@@ -162,6 +162,12 @@ def calibrate(
             f"{type(model).__name__}. Of a search, pass `best_estimator_`; the noise of models of "
             "other kinds is not found from a goal."
         )
+    mechanism = model._chosen_mechanism()
+    if not mechanism.adds_to_minimizer:
+        raise ValueError(
+            f"No number is the scale of the noise of {type(model).__name__} ({mechanism.title}). "
+            'Pass the goal itself as its `noise_scale`, or an estimator with `mechanism="output"`.'
+        )
     problem = model._raw_problem(pipeline, X, y, sample_weight)
     noise_scale = resolve_goal(goal, problem)
     if isinstance(goal, PublicNoiseGoal):

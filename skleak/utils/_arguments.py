@@ -220,7 +220,7 @@ def seeded(estimator: Any, draw: Callable[[int], Array], names: Sequence[str] | 
 
     unfitted = clone(estimator, safe=False)
     if names is None:
-        names = deep_names("random_state", unfitted.get_params(deep=True))
+        names = _own_seeds(unfitted)
     if not names:
         return unfitted
     seeds = dict(zip(names, map(OwnSeed, draw(len(names))), strict=True))
@@ -302,7 +302,7 @@ def unseeded(estimator: Any) -> tuple[str, ...]:
     if not hasattr(estimator, "get_params"):
         return ()
     parameters = estimator.get_params(deep=True)
-    seeds = [name for name in deep_names("random_state", parameters) if parameters[name] is None]
+    seeds = [name for name in _own_seeds(estimator) if parameters[name] is None]
     splitters = [
         name
         for name, value in parameters.items()
@@ -311,6 +311,14 @@ def unseeded(estimator: Any) -> tuple[str, ...]:
         and getattr(value, "shuffle", True)
     ]
     return (*seeds, *sorted(splitters))
+
+
+def _own_seeds(estimator: Any) -> list[str]:
+    """Seeds of an estimator at any depth, but those that a private search sets for its trials."""
+    parameters = estimator.get_params(deep=True)
+    owners = {"": estimator} | {f"{name}__": value for name, value in parameters.items()}
+    trials = [f"{name}estimator__" for name, each in owners.items() if hasattr(type(each), "cost_")]
+    return [x for x in deep_names("random_state", parameters) if not x.startswith((*trials,))]
 
 
 def deep_names(name: str, parameters: dict[str, Any]) -> list[str]:

@@ -8,12 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers import mostly_slow
+from numpy.testing import assert_allclose
+from scipy import stats
 from sklearn.base import clone
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skleak.adversary.hypotheses import model_parameters
+from skleak.attacks import BlackBoxAttributeInference
 from skleak.audit import LeakageAuditor, MembershipAuditor
 from skleak.audit.noise._checks import fits_needed
 from skleak.audit.noise._mechanism import Trained, measured_noise
@@ -23,9 +26,13 @@ from skleak.influence.state import NoiseShape
 from skleak.linear_model import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivateMoments,
     PrivatePoissonRegressor,
+    PrivateSearchCV,
 )
+from skleak.mechanisms import EpsilonDelta, GaussianDP, MaxLeakage, ObjectivePerturbation
 from skleak.metrics.verdicts import CONSISTENT, EXCEEDED
+from skleak.preprocessing import RowNormClipper
 
 
 class Planted(PrivateLinearRegression):
@@ -502,3 +509,106 @@ def test_another_draw_is_what_a_fit_with_that_seed_gives(intercept, n_classes, r
     fitted._redraw(5)
     expected = clone(model).set_params(random_state=5).fit(X, y)
     np.testing.assert_array_equal(model_parameters(fitted), model_parameters(expected))
+
+
+GOALS = [EpsilonDelta(1.0, 1e-6), GaussianDP(2.0)]
+SHARED = {"data_norm": 1.0, "public": ("n_samples",), "fit_intercept": False, "alpha": "auto"}
+ELSEWHERE = {
+    "objective": PrivateLogisticRegression(
+        GOALS[0], mechanism="objective", classes=[0, 1], **SHARED
+    ),
+    "softmax": PrivateLogisticRegression(
+        GOALS[0], mechanism="objective", classes=[0, 1, 2], **SHARED
+    ),
+    "pseudo-Huber": PrivateLinearRegression(
+        GOALS[0], mechanism=ObjectivePerturbation(0.1), target_bound=1.0, **SHARED
+    ),
+    "moments": PrivateLinearRegression(GOALS[0], target_bound=1.0, **SHARED),
+}
+
+
+@pytest.fixture
+def small():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, size=(40, 3))
+    X[:, 0] = np.arange(40) % 2 / 2.0
+    return X, np.clip(X @ [1.0, -2.0, 0.5], -1.0, 1.0)
+
+
+def _of(name, y):
+    edges = {"objective": [0.0], "softmax": [-0.2, 0.3]}.get(name)
+    return y if edges is None else np.digitize(y, edges)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_column_is_audited_at_goals_under_their_guarantee(name, small):
+    X, y = small[0], _of(name, small[1])
+    given = {"n_releases": 3, "records": [0, 1, 2, 3], "random_state": 0}
+    model = make_pipeline(RowNormClipper(1.0), ELSEWHERE[name])
+    asked = {"attacks": ["prior", "black_box"], "noise_scales": GOALS}
+    auditor = LeakageAuditor(model, 0, **asked, **given).fit(X, y)
+    table = auditor.results_.query("attack == 'black_box'")
+    mu = 1.0 / table["noise_scale"].to_numpy()
+    assert mu[0] == pytest.approx(2.0, rel=1e-5)
+    assert 0.0 < mu[1] < 1.0
+    even = stats.norm.cdf(mu / 2.0)  # of equal odds; those of the other records are nearly so
+    assert np.all((table["dp"] >= even) & (table["dp"] < even + 0.01))
+    assert_allclose(table["exposure"], 2.0 * stats.norm.cdf(mu / 2.0) - 1.0, rtol=1e-9)
+    stated = auditor.report_.settings["goals"]
+    assert sorted(stated.values()) == sorted(map(repr, GOALS))
+    assert any("1 / mu of the guarantee" in line for line in auditor.report_.assumptions)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_membership_is_audited_at_goals_and_has_no_bound(name, small):
+    X, y = small[0], _of(name, small[1])
+    given = {"n_releases": 3, "random_state": 0, "attacks": "loss"}
+    own, both = (
+        MembershipAuditor(ELSEWHERE[name], noise_scales=goals, **given).fit(X, y).results_
+        for goals in (None, GOALS)
+    )
+    assert len(own) == 1
+    assert own["noise_scale"][0] == both["noise_scale"].max()
+    assert both["dp"].isna().all()
+    assert both["exposure"].isna().all()
+
+
+def test_goals_of_noise_on_the_minimizer_are_their_noise_scales(small):
+    X, y = small[0], _of("objective", small[1])
+    model = clone(ELSEWHERE["objective"]).set_params(mechanism="output", alpha=0.1)
+    given = {"attacks": "prior", "n_releases": 2, "random_state": 0, "bounds": "bayes"}
+    auditor = LeakageAuditor(model, 0, noise_scales=GOALS, **given).fit(X, y)
+    scales = [clone(model).set_params(noise_scale=goal).fit(X, y).noise_scale_ for goal in GOALS]
+    assert_allclose(auditor.results_["noise_scale"], sorted(scales))
+
+
+def test_a_private_search_is_audited_with_seeds_of_its_own(small):
+    X, y = small[0], _of("objective", small[1])
+    inner = ELSEWHERE["objective"]
+    search = PrivateSearchCV(inner, {"alpha": [0.1]}, GOALS[0], expected_trials=2)
+    given = {"attacks": "black_box", "n_releases": 2, "records": [0, 1], "random_state": 0}
+    one, two = (LeakageAuditor(search, 0, **given).fit(X, y).results_ for _ in range(2))
+    assert one["noise_scale"][0] == pytest.approx(1.0 / search.cost_["composed_mu"])
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_what_goals_cannot_be_levels_of_says_so(small):
+    X, y = small[0], _of("objective", small[1])
+    persons = GaussianDP(1.0, rows_per_person=2)
+    for wrong in ([0.5], 0.0, [GOALS[0], 1.0], MaxLeakage(1.0), persons):
+        auditor = LeakageAuditor(ELSEWHERE["objective"], 0, noise_scales=wrong)
+        with pytest.raises(ValueError, match="all of them and about one row"):
+            auditor.fit(X, y)
+    for auditor in (
+        LeakageAuditor(LogisticRegression(), 0),
+        MembershipAuditor(LogisticRegression()),
+    ):
+        with pytest.raises(AttackNotApplicableError, match="Goals as `noise_scales` need"):
+            auditor.set_params(noise_scales=GOALS).fit(X, y)
+    moments = PrivateMoments(GOALS[0], data_norm=1.0, target_bound=1.0)
+    with pytest.raises(AttackNotApplicableError, match="releases sums, and answers nothing"):
+        MembershipAuditor(moments).fit(X, small[1])
+    attack = BlackBoxAttributeInference(ELSEWHERE["moments"], 0).fit(X, small[1])
+    released = moments.set_params(clip=True).fit(X, small[1]).release()
+    with pytest.raises(TypeError, match=r"what `regress\(\)` returns"):
+        attack.predict(released)

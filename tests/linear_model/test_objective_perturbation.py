@@ -477,12 +477,16 @@ def test_numbers_of_output_perturbation_are_refused(ask):
 def test_attacks_and_auditors_that_know_noise_on_coefficients_are_refused():
     X, y = _table()
     model = _model(random_state=0).fit(X, y)
-    for attack in (WhiteBoxAttributeInference(model, 0), LikelihoodRatioMembership(model)):
-        with pytest.raises(ValueError, match="attacks, auditors and other goals"):
+    exact = LikelihoodRatioMembership(model, method="exact")
+    for attack in (WhiteBoxAttributeInference(model, 0), exact):
+        with pytest.raises(
+            AttackNotApplicableError, match=r"not on the minimizer|has it elsewhere"
+        ):
             attack.fit(X, y)
-    for auditor in (LeakageAuditor(model), MembershipAuditor(model)):
-        with pytest.raises(ValueError, match="attacks, auditors and other goals"):
-            auditor.fit(X, y)
+    with pytest.raises(AttackNotApplicableError, match="no noisy minimizer"):
+        LeakageAuditor(model).fit(X, y)
+    with pytest.raises(AttackNotApplicableError, match="not on the minimizer"):
+        MembershipAuditor(model, secrets="drawn").fit(X, y)
     X[:, 0] = np.arange(len(y)) % 2 / 2.0
     X[:, 1:] /= 2.0
     other = PrivateLogisticRegression(1.0, fit_intercept=False, random_state=0).fit(X, y)
@@ -681,7 +685,7 @@ def test_attacks_that_know_noise_on_coefficients_refuse_linear_regression():
     X, y = _numbers()
     X[:, 0] = np.arange(len(y)) % 2 / 2.0
     X[:, 1:] /= 2.0
-    with pytest.raises(ValueError, match="attacks, auditors and other goals"):
+    with pytest.raises(AttackNotApplicableError, match="has it elsewhere"):
         WhiteBoxAttributeInference(_robust(random_state=0), 0).fit(X, y)
     plain = PrivateLinearRegression(1.0, fit_intercept=False, random_state=0)
     with pytest.raises(AttackNotApplicableError, match="noise in the objective"):

@@ -5,7 +5,7 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple, Self
 
@@ -290,6 +290,8 @@ class Task:
     values: Any = None
     attacks: Any = "default"
     noise_scales: Any = None
+    # What models are trained with at each level, where their noise is set by goals alone.
+    goals: Mapping[float, Any] = field(default_factory=dict)
     n_releases: int = 100
     secrets: str = "actual"
     releases: str = "auto"
@@ -637,6 +639,7 @@ class Game(Design, ABC):
             **self.noise_facts(outcomes),
             "noiseless_utility": self.noiseless_utility(outcomes),
             "bounds": self.bounds,
+            "goals": {level: repr(goal) for level, goal in task.goals.items()},
             "n_records": task.n_records,
             "n_columns": task.table.shape[1],
             "n_targets": len(self.targets),

@@ -19,21 +19,28 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skleak.adversary.hypotheses import dense_table, last_step, weight_argument
+from skleak.adversary.hypotheses import (
+    dense_table,
+    goal_name,
+    last_step,
+    needs_goal,
+    weight_argument,
+)
 from skleak.adversary.knowledge import as_table, take_rows
 from skleak.adversary.models import Shell
-from skleak.audit.games._game import FALSE_ALARMS, Cell, Game, unequal_columns
+from skleak.audit.games._game import FALSE_ALARMS, Cell, Game, Task, unequal_columns
 from skleak.audit.noise._mechanism import colored
 from skleak.audit.tables._rates import Outcome, cell_key
 from skleak.bounds.priors import advantage_to_success
 from skleak.exceptions import AttackNotApplicableError
 from skleak.influence.state import NoiseShape
-from skleak.mechanisms import NoiseGoal, PublicNoiseGoal
+from skleak.mechanisms import GaussianDP, NoiseGoal, PublicNoiseGoal
 from skleak.mechanisms.calibration import ladder_rung
 from skleak.neural import PrivateSGDClassifier, PrivateSGDRegressor, SGDGuarantee
 from skleak.neural.gradients import make_clipping
 from skleak.report.document import sentences
 from skleak.solvers import Objective
+from skleak.utils._arguments import OwnSeed
 from skleak.utils._confidential import CalibratedNoise, without_ledger
 from skleak.utils._predictions import utility_of
 from skleak.utils._records import Persons
@@ -198,6 +205,8 @@ def noise_levels(
         if not np.isscalar(noise_scales):
             fitted = clone(model).fit(X, y, **weights)
             noise_scales = last_step(fitted).noise_scale_
+    if any(isinstance(each, NoiseGoal) for each in np.ravel(np.asarray(noise_scales, object))):
+        raise AttackNotApplicableError(_GOALS)
     levels = np.unique(np.asarray(noise_scales, dtype=np.float64))
     if not levels.size or not np.all((levels >= 0.0) & np.isfinite(levels)):
         raise ValueError(
@@ -205,6 +214,62 @@ def noise_levels(
             f"{np.asarray(noise_scales).tolist()}."
         )
     return tuple(levels.tolist())
+
+
+_GOALS = (
+    "Goals as `noise_scales` need records in memory, and a private estimator of "
+    "skleak.linear_model. Pass numbers, or leave `noise_scales` out."
+)
+
+
+def leveled(task: Task) -> Task:
+    """Return a task whose noise scales are numbers, where goals were given, or are needed.
+
+    Of noise that is on no minimizer a level is 1 / mu of the guarantee of its goal: the noise, over
+    its sensitivity, of a Gaussian release that is no more private than any two tables that differ
+    in a row make this one. Other goals are the noise scales that they are resolved to.
+    """
+    model, own, learner = last_step(task.estimator), task.noise_scales, task.learner
+    asks = needs_goal(model)
+    name = goal_name(model) if asks else "noise_scale"
+    if own is None and asks:
+        own = getattr(model, name)
+    goals = np.ravel(np.asarray(own, dtype=object)).tolist()
+    if not asks and not any(isinstance(goal, NoiseGoal) for goal in goals):
+        return task
+    if not (asks or hasattr(model, "_chosen_mechanism")):
+        raise AttackNotApplicableError(_GOALS)
+    if not all(getattr(goal, "rows_per_person", 0) is None for goal in goals):
+        raise ValueError(
+            "`noise_scales` must be EpsilonDelta or GaussianDP, all of them and about one row, "
+            f"where one is a goal or the noise of {type(model).__name__} is not on its minimizer, "
+            f"so that no number sets it; got {own!r}. Pass for instance [GaussianDP(0.5)], or None "
+            "to audit the goal of the estimator."
+        )
+    levels = {}
+    for goal in goals:
+        fitted = clone(task.estimator, safe=False)
+        last_step(fitted).set_params(**{name: goal, "random_state": None})
+        fitted.fit(task.table, task.y, **weight_argument(fitted, task.sample_weight))
+        model = last_step(fitted)
+        elsewhere = needs_goal(model)
+        level = 1.0 / model._guarantee.composed_mu if elsewhere else model.noise_scale_
+        levels[float(level)] = goal
+    if not elsewhere:
+        return replace(task, noise_scales=list(levels))
+    # The mechanism is that of the goal, and nothing is ever trained without one.
+    known = {name: goals[0], "random_state": None}
+    known |= {"mechanism": model._kept} if getattr(model, "_kept", None) else {}
+    for each in (task, learner):
+        if each is not None:
+            last_step(each.estimator).set_params(**known)
+    return replace(task, noise_scales=list(levels), goals=levels)
+
+
+def set_goal(estimator: Any, level: float, goals: Mapping[float, Any], seed: int) -> None:
+    """Let an unfitted model, or the last step of a pipeline, be trained at a level, with a seed."""
+    own = {goal_name(estimator): goals.get(level, GaussianDP(1.0 / level))}
+    last_step(estimator).set_params(**own, random_state=OwnSeed(seed))
 
 
 def reference_records(X: Any, y: Any) -> tuple[Any, Array] | None:

@@ -144,7 +144,7 @@ def assumption_facts(report: AuditFacts, decided: bool) -> dict[str, Any]:
     return {
         "s": {"random": False, "sampled": False, "private_sgd": False, "exact_test": ""}
         | {"n_rows": 0, "releases": "simulated", "reweighting": None}
-        | {"noise_covariance": "isotropic"}
+        | {"noise_covariance": "isotropic", "goals": {}}
         | s,
         "kind": report.kind,
         "unbounded": str(s.get("no_bound", "")),
@@ -169,6 +169,7 @@ def words(report: AuditFacts, decision: Decision) -> tuple[tuple[str, str], ...]
             "kind": report.kind,
             "quiet": report.noiseless,
             "private_sgd": report.settings.get("private_sgd", False),
+            "goals": report.settings.get("goals", {}),
             "decided": not math.isnan(decision["largest"]),
             "limit": decision["limit"],
             "guesses": counts_success(report),

@@ -455,7 +455,7 @@ class AuditReport(AuditFacts, SharedReport):
         ``outputs`` (what each attack was shown); of a model that is asked ``no_bound`` (why) and
         ``random`` (whether trainings differ). For membership also ``membership_prior``,
         ``n_reference``, ``n_always`` (always trained on), ``gap_loss``, ``exact_test`` (obstacle,
-        or "") and ``unchecked`` (part, or "").
+        or "") and ``unchecked`` (part, or ""). Where levels are goals, ``goals`` by noise scale.
     reproducibility : dict of str
         Versions, parameters and seed.
     checks : DataFrame

@@ -20,6 +20,7 @@ from skleak.adversary.hypotheses import (
     adds_noise,
     ignoring_mismatches,
     last_step,
+    needs_goal,
     plain_table,
     weight_argument,
 )
@@ -53,10 +54,12 @@ from skleak.audit.games._levels import (
     quick,
     reference_records,
     refuse_noise,
+    set_goal,
 )
 from skleak.audit.games._secret import ATTACKS, TabledGame, check_bounds, determination
 from skleak.audit.games._trials import alone, errors_outcome, ranks_value, tally
 from skleak.audit.tables._rates import Outcome, cell_key, release_key
+from skleak.bounds import gdp_advantage
 from skleak.exceptions import AttackNotApplicableError
 from skleak.utils._predictions import classifies, utility_of
 from skleak.utils._typing import Array, FloatArray, IntArray
@@ -326,54 +329,68 @@ class PredictionsGame(ColumnGame):
             quick(last_step(learner.estimator))
         self._learner, self._entropy = learner, entropy
         # Whether preprocessing that is trained on the secrets as well is counted, too.
-        self._whole = isinstance(task.estimator, Pipeline) and task.refit_preprocessing
+        steps = task.estimator.steps[:-1] if isinstance(task.estimator, Pipeline) else []
+        self._whole = any(task.refit_preprocessing or needs_goal(step) for _, step in steps)
         check_settings(task)
         self._know_column()
-        model = self._trained(learner, 0)
+        levels = tuple(sorted(task.goals)) or (0.0,)
+        if is_private_sgd(task.estimator):
+            levels = (noise_multiplier(learner.estimator, task.table, task.y),)
+        self.noise_scales = levels
+        model = self._trained(learner, 0, levels[0])
         self._about = f" on a model that is asked, such as {type(last_step(model)).__name__},"
         self._chosen = self._choose(task, *self._offered(task, model))
         self._where = reference_records(task.X_test, task.y_test) or (task.table, task.y)
         self.scored = learner.estimator, task.y, self._where[1]
         self.attacks = {name: self._fitted(name) for name in self._chosen}
         # Whether one more training answers differently, to any attack.
-        first, second = (self._guesses(each)[0] for each in (model, self._trained(learner, 1)))
-        self._random = not all(map(np.array_equal, first, second))
+        other = self._trained(learner, 1, levels[0])
+        first, second = (self._guesses(each)[0] for each in (model, other))
+        self._random = bool(task.goals) or not all(map(np.array_equal, first, second))
         self.n_releases = self.n_releases if self._random else 1
         self.unseen = drops(task, self.secret)
-        noise = 0.0
-        if is_private_sgd(task.estimator):
-            noise = noise_multiplier(learner.estimator, task.table, task.y)
-        self._bound, self._no_bound = self._allowed(noise)
+        self._bound, self._no_bound = self._allowed()
         self.bounds = () if self._bound is None else ("dp",)
-        self._plan((noise,), compared=self._bound is not None)
-        self.etas = {noise: np.full(len(self.targets), np.nan)}
+        self._plan(levels, compared=self._bound is not None)
+        self.etas = dict.fromkeys(levels, np.full(len(self.targets), np.nan))
 
-    def _trained(self, learner: Learner, release: int) -> Any:
-        """Train the model of one release, with seeds of its own."""
+    def _trained(self, learner: Learner, release: int, noise: float) -> Any:
+        """Train the model of one release, with seeds of its own, with the goal of a noise scale."""
         key = (release, _TRAINING)
         generator = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=key))
         model = learner.seeded(lambda n: generator.integers(2**31 - 1, size=n))
+        if self.task.goals:
+            set_goal(model, noise, self.task.goals, int(generator.integers(2**31 - 1)))
         weights = weight_argument(model, self.task.sample_weight)
         # `fit` of a model from elsewhere may return nothing.
         return model.fit(self.task.table, learner.y, **weights) or model
 
-    def _allowed(self, noise: float) -> tuple[FloatArray | None, str]:
-        """Success about each record that no attack exceeds, or None and why none is known."""
+    def _allowed(self) -> tuple[list[FloatArray] | None, str]:
+        """Success about each record that no attack exceeds, by level, or None and why."""
         task = self.task
-        if not is_private_sgd(task.estimator):
+        if not (is_private_sgd(task.estimator) or task.goals):
             return None, NO_BOUND
         if self.estimates:
             return None, "no bound: of a number, `leakage_report()` says how far off attackers are"
+        if task.goals and not task.attacked.is_single:
+            return None, "no bound: the guarantee is about one row"
         if self._whole:
             return None, "no bound: the preprocessing is trained on the secrets as well"
         if not (isinstance(task.bounds, str) or "dp" in task.bounds):
             return None, "no bound: none was asked for"
         try:
-            return self._sgd.column_success(noise, self.prior), ""
+            return [self._bounded(noise) for noise in self.noise_scales], ""
         except ImportError as error:
             if task.bounds != "all":
                 raise
             return None, f"no bound: {error}"
+
+    def _bounded(self, noise: float) -> FloatArray:
+        """Success that the guarantee of a level allows about each record, (n_targets,)."""
+        if not self.task.goals:
+            return self._sgd.column_success(noise, self.prior)
+        top = self.prior.max(axis=1)
+        return np.asarray(top + gdp_advantage(1.0 / noise, self.prior) * (1.0 - top))
 
     @property
     def _sgd(self) -> SGDBounds:
@@ -385,21 +402,25 @@ class PredictionsGame(ColumnGame):
         task, n = self.task, len(self.targets)
         if self.unseen:
             return columns_of(np.zeros(n))
-        if not is_private_sgd(task.estimator) or self._whole:
+        if self._whole or not (is_private_sgd(task.estimator) or task.goals):
             return None
+        if task.goals:
+            found = columns_of(np.full(n, 1.0 / noise)) | {"distance": np.full(n, np.nan)}
+            return found if task.attacked.is_single else None
         try:
             return self._sgd.columns(noise, n, membership=False)
         except ImportError:
             return None
 
     def utility_at(self, noise: float) -> float:
-        """Mean score of some trainings of private SGD at a noise multiplier."""
-        if not is_private_sgd(self.task.estimator):
+        """Mean score of some trainings at a noise multiplier, or with a goal of its mu."""
+        if not (is_private_sgd(self.task.estimator) or self.task.goals):
             return np.nan
         estimator = clone(self._learner.estimator, safe=False)
-        last_step(estimator).set_params(noise_multiplier=noise)
+        if not self.task.goals:
+            last_step(estimator).set_params(noise_multiplier=noise)
         learner = replace(self._learner, estimator=estimator)
-        models = (self._trained(learner, release) for release in self.few_releases)
+        models = (self._trained(learner, release, noise) for release in self.few_releases)
         return float(np.mean([utility_of(model, *self._where) for model in models]))
 
     def prepare(self, entropy: list[int]) -> None:
@@ -407,7 +428,7 @@ class PredictionsGame(ColumnGame):
 
     def cells(self) -> dict[str, Cell]:
         """One training each."""
-        numbers = range(self.n_releases)
+        numbers = range(self.n_releases * len(self.noise_scales))
         return {release_key(k): (PredictionsGame._train, (self, k)) for k in numbers}
 
     def _train(self, release: int) -> Outcome:
@@ -416,7 +437,8 @@ class PredictionsGame(ColumnGame):
         Returns ``correct`` and the log-odds of the rare value (NaN where an attack has none), or
         ``errors`` of numbers, (n_attacks, n_targets), and ``utility``.
         """
-        model, truth = self._trained(self._learner, release), self.secrets
+        noise, truth = self.noise_scales[release // self.n_releases], self.secrets
+        model = self._trained(self._learner, release, noise)
         guesses, odds = self._guesses(model)
         utility = np.array(utility_of(model, *self._where))
         if not self.estimates:
@@ -447,11 +469,18 @@ class PredictionsGame(ColumnGame):
 
     def joined(self, outcomes: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
         """Outcomes of every attack, from those of every model that was trained."""
-        keys = map(release_key, range(self.n_releases))
-        played = [outcomes[key] for key in keys if key in outcomes]
-        if not played:
-            return {}
-        truth, (noise,) = self.secrets, self.noise_scales
+        tabled: dict[str, Outcome] = {}
+        for level, noise in enumerate(self.noise_scales):
+            first = level * self.n_releases
+            keys = map(release_key, range(first, first + self.n_releases))
+            played = [outcomes[key] for key in keys if key in outcomes]
+            if played:
+                tabled |= self._joined_at(level, noise, played)
+        return tabled
+
+    def _joined_at(self, level: int, noise: float, played: list[Outcome]) -> dict[str, Outcome]:
+        """Outcomes of every attack at a level."""
+        truth = self.secrets
         utility = np.array([float(cell["utility"]) for cell in played])
         tabled = {cell_key(noise, "utility"): {"utility": utility}}
         for k, (name, attack) in enumerate(self.attacks.items()):
@@ -471,8 +500,8 @@ class PredictionsGame(ColumnGame):
                 own = tally([(right, known)], truth == self.rare) | {"exact": np.array(exact)}
             tabled[cell_key(noise, name)] = own | alone(attack, truth)
         if self._bound is not None:
-            unknown = np.full(len(self._bound), np.nan)
-            bounds = {"dp": self._bound, "bayes": unknown, "standard_error": 0.0 * self._bound}
+            dp = self._bound[level]
+            bounds = {"dp": dp, "bayes": np.full(len(dp), np.nan), "standard_error": 0.0 * dp}
             tabled[cell_key(noise, "bounds")] = bounds
         return tabled
 
@@ -550,7 +579,8 @@ def check_settings(task: Task) -> None:
             f"`noise_scales` must be None for {name}: an audit of a column trains with the noise "
             "of the estimator. Set its `noise_multiplier`."
         )
-    if task.noise_scales is not None and np.any(np.asarray(task.noise_scales) != 0.0):
+    scales = None if task.goals else task.noise_scales
+    if scales is not None and np.any(np.asarray(scales) != 0.0):
         refuse_noise(task.estimator)
     if task.about_target:
         raise AttackNotApplicableError(
@@ -563,7 +593,7 @@ def check_settings(task: Task) -> None:
             f"{name} is asked for predictions. Pass `secrets='actual'`."
         )
     asked = () if isinstance(task.bounds, str) and task.bounds == "all" else task.bounds
-    if is_private_sgd(task.estimator):
+    if is_private_sgd(task.estimator) or task.goals:
         asked = () if asked == "dp" else [name for name in asked if name != "dp"]
     if check_bounds(asked):
         raise AttackNotApplicableError(

@@ -119,7 +119,7 @@ def attribute_game(task: Task, entropy: list[int]) -> "AttributeGame | Predictio
     # A number is guessed from the other columns; how often it occurs tells little of it.
     prior = "marginal" if few else "conditional"
     # A training by private SGD is another one with another value: its parameters tell nothing.
-    asked = learner is not None and is_private_sgd(task.estimator)
+    asked = learner is not None and (is_private_sgd(task.estimator) or bool(task.goals))
     if not asked and (
         learner is None
         or adds_noise(task.estimator)

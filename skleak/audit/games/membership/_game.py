@@ -234,7 +234,8 @@ class _ReleasedMembership(MembershipGame, ReleasedDesign):
                 odds = test.log_odds(released, scale, self.prior)
                 off = float(np.linalg.norm(released - test.own))
             allowed = self.allowed.get(scale, np.nan)
-            if goal is None and hasattr(fitted, "_confidential_state"):
+            own = goal is None and not self.task.goals
+            if own and hasattr(fitted, "_confidential_state"):
                 allowed = self.dp_success(fitted, fitted._confidential_state())
             said = [
                 (odds, odds > 0.0) if rule == "exact" else self.asked(rule, attacks[name], model)

@@ -20,6 +20,7 @@ from skleak.adversary.hypotheses import (
     ignoring_mismatches,
     last_step,
     model_parameters,
+    needs_goal,
     noiseless,
     weight_argument,
 )
@@ -41,6 +42,7 @@ from skleak.audit.games._levels import (
     refuse_noise,
     scale_sentence,
     seed_of,
+    set_goal,
     with_public_size,
 )
 from skleak.audit.games._secret import check_bounds
@@ -145,7 +147,7 @@ class MembershipGame(Game, MembershipDesign, Trained):
             self.reference = test[0], own, test[1]
         self.classifies = bool(is_classifier(self.model))
         self.private_sgd = is_private_sgd(self.model)  # its noise is a multiplier
-        self.has_noise = adds_noise(self.model) or self.private_sgd
+        self.has_noise = adds_noise(self.model) or self.private_sgd or bool(task.goals)
         # Why there is no exact test; empty where there is one.
         self.obstacle = (
             "the preprocessing is trained anew with the model (`refit_preprocessing=True`)"
@@ -180,7 +182,7 @@ class MembershipGame(Game, MembershipDesign, Trained):
         self.sgd: SGDBounds | None = None
         self.allowed: dict[float, float] = {}
         weights = self.weight_argument()  # raises where they cannot be told
-        if self.has_noise and hasattr(self.model, "_confidential_state"):
+        if self.has_noise and hasattr(self.model, "_confidential_state") and not task.goals:
             self._learn_noise(weights)
         self._learn_scale(task)
 
@@ -202,6 +204,7 @@ class MembershipGame(Game, MembershipDesign, Trained):
         noisy = self.has_noise and self.noise_scales[-1] > 0.0
         unchecked = {"noisy": noisy, "known": self.known}
         unchecked |= {name: getattr(self, name) for name in ("private_sgd", "obstacle")}
+        unchecked["goals"] = bool(self.task.goals)
         return super().facts(outcomes) | {
             "prior": f"{self.prior:g}",
             "utility_data": utility,
@@ -568,6 +571,9 @@ class Release:
                 if game.private_sgd:
                     with_public_size(quick(model), len(self.rows), game.sizes[0])
                     model.set_params(noise_multiplier=level)
+                elif game.task.goals:
+                    seed = int(self._noise.generate_state(1)[0])
+                    set_goal(model, level, game.task.goals, seed)
                 else:
                     model.set_params(noise_scale=level)
                 fitted = self._fit(fresh)
@@ -599,7 +605,7 @@ class Release:
 
     def noiseless_utility(self) -> float:
         """Score of a model of the same members without noise; NaN where there is none to add."""
-        if not self.game.has_noise:
+        if not self.game.has_noise or self.game.task.goals:
             return np.nan
         model = seeded(noiseless(self.game.model), self._training.generate_state)
         if self.game.private_sgd:
@@ -621,9 +627,9 @@ class Release:
 def _released(fitted: Any) -> Any:
     """Release what may be published, so that no attack can read more."""
     released = handed_out(last_step(fitted))
-    if is_private_sgd(last_step(fitted)):
+    if is_private_sgd(last_step(fitted)) or needs_goal(last_step(fitted)):
         # They follow the number of members, which is no part of the game.
-        hidden = ("learning_rate", "sampling_rate")
+        hidden = ("learning_rate", "sampling_rate", "alpha")
         made = released.provenance_.items()
         released.provenance_ = {name: value for name, value in made if name not in hidden}
     return behind(getattr(fitted, "steps", ())[:-1], released)
