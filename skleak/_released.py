@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -485,6 +485,10 @@ class ReleasedModel(TrainedMixin, ExportMixin, BaseEstimator):
         delta = np.where(loss >= stated["epsilon"], stated["delta"], 1.0)
         gaussian = gaussian_delta(stated.get("composed_mu", np.inf), loss)
         return as_result(np.minimum(delta, gaussian + stated.get("mu_delta", 0.0)))
+
+    def __dir__(self) -> Iterable[str]:
+        """Leave out the event: whoever lists attributes, as diagrams do, does not ask for it."""
+        return [name for name in object.__dir__(self) if name != "dp_event"]
 
     @property
     def dp_event(self) -> Any:
