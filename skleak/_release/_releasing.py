@@ -590,7 +590,8 @@ def _check_received(pipeline: Any, model: Any, X: Any, y: Any) -> None:
     if not hasattr(model, "_trained_on"):
         raise NoGuaranteeError(
             f"`X` cannot be compared with the training records: a {type(model).__name__} keeps "
-            "none, nor a digest of them. Release the pipeline that was fitted, or leave out `X`."
+            "none, as does any model that was released before. Release the pipeline that was "
+            "fitted, or leave out `X`."
         )
     opens = isinstance(X, str | PathLike) or is_large_source(X)
     raw = Table.of(X).frame if opens and pipeline is not model and not is_large(X) else X
