@@ -100,6 +100,8 @@ class MechanismModel(PrivateLinearModel):
             wrong = self._unmet(X, persons) | wrong
         reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
         if reasons:
+            if mechanism.adds_to_minimizer and persons is not None and self._has_guarantee_goal:
+                reasons.append("other noise protects persons by `rows_per_person` of its goal")
             asked = self.mechanism
             named = f'`mechanism="{asked}"`' if isinstance(asked, str) else f"`mechanism={asked}`"
             if asked is None:

@@ -259,8 +259,11 @@ def read_records(estimator: Any, X: Any, *, reset: bool, **checks: Any) -> Any:
     """Validate a table of numbers, shape (n, d), as doubles whatever type they come in.
 
     A type is often a function of the records (a whole number among fractions), and must not
-    decide on the rounding of every row.
+    decide on the rounding of every row. Nor must the kind of what is missing.
     """
+    if isinstance(X, pd.DataFrame) and "O" in {dtype.kind for dtype in X.dtypes}:
+        table = np.where(X.isna(), np.nan, X.to_numpy(object))
+        X = pd.DataFrame(table, index=X.index, columns=X.columns)
     with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums them to find infinity
         return validate_data(estimator, X, dtype=np.float64, reset=reset, **checks)
 

@@ -262,3 +262,13 @@ def test_noise_is_calibrated_from_public_numbers_without_a_table():
         assert mechanism == type(mechanism)(**vars(mechanism))
         with pytest.raises(AttributeError):
             mechanism.name = "other"
+
+
+@pytest.mark.parametrize("way", [*WAYS[:1], *WAYS[3:5]], ids=["moments", "objective", "output"])
+def test_a_report_says_what_the_noise_is_on(way, table):
+    X, y = table
+    kind, given = way
+    page = kind(GOALS[1], **given).fit(X, _targets(kind, y)).leakage_report().to_html()
+    name = given["mechanism"]
+    where = {"moments": "each sum", "objective": "the gradient", "output": "each coefficient"}
+    assert f"standard deviation of the noise on {where[name]}" in page

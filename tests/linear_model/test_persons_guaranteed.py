@@ -130,6 +130,7 @@ def test_a_ledger_is_charged_for_the_person(table, tmp_path):
         ({}, {"persons": None}, "must be given `persons`"),
         ({}, {"sample_weight": np.ones(200)}, "`sample_weight` must be None"),
         ({"noise_scale": GaussianDP(1.0)}, {}, "`rows_per_person` of a goal protects persons"),
+        ({"noise_scale": GaussianDP(1.0), "mechanism": None}, {}, "by `rows_per_person` of its"),
         ({"noise_scale": GaussianDP(1.0, rows_per_person=0)}, {}, "whole number from 1"),
         ({"mechanism": "output", "fit_intercept": False, "alpha": 0.1}, {}, "noise in the objec"),
     ],

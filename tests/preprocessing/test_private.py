@@ -26,6 +26,7 @@ from skleak.preprocessing import (
     PrivateScaler,
     PublicImputer,
     PublicOneHotEncoder,
+    PublicScaler,
     RowNormClipper,
     _private,
 )
@@ -559,3 +560,13 @@ def test_public_categories_may_have_a_column_of_others(sparse_output):
     assert encoder.get_feature_names_out()[-1] == "c_infrequent_sklearn"
     with pytest.warns(UserWarning, match="encoded as others"):
         encoder.fit(X.assign(gene="unknown"))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+def test_what_kind_of_missing_a_number_is_does_not_matter(missing):
+    table = pd.DataFrame({"age": [20, 40, missing, 60] * 10}, dtype=object)
+    scaler = PrivateScaler(GaussianDP(1.0), bounds=(0, 80), public="n_samples").fit(table)
+    assert np.isnan(scaler.transform(table)[2]).all()
+    assert_array_equal(
+        PublicScaler(bounds=[(0, 80)]).fit(table).transform(table)[:4, 0], [-0.5, 0.0, np.nan, 0.5]
+    )

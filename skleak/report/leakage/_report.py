@@ -639,7 +639,8 @@ def _cards(report: LeakageReport) -> tuple[Card, ...]:
     if len(report.groups):
         note = f"spread of mean leakage over {plural(len(report.groups), 'group')}"
         cards.append(Card("Fairness over groups", number(data["group_spread"]), note))
-    of = "standard deviation of the noise on each coefficient"
+    noisy = _NOISY.get(str(data.get("mechanism")), "each coefficient")
+    of = f"standard deviation of the noise on {noisy}"
     if data["noise_covariance"] != "isotropic":
         of = "root mean square of the noise over the coefficients"
     tone = "bad" if facts["state"] == "no_noise" else ""
@@ -648,6 +649,10 @@ def _cards(report: LeakageReport) -> tuple[Card, ...]:
         shown = (f"ε = {number(guarantee.epsilon)}", f"at δ = {number(guarantee.delta)}", "good")
     noise = Card("Noise scale", number(data["noise_scale"]), of, tone)
     return (*cards, noise, Card("Differential privacy", *shown))
+
+
+# What has the noise where it is not on the coefficients.
+_NOISY = {"objective": "the gradient of the sum", "moments": "each sum with the target"}
 
 
 def _shared_gain(report: LeakageReport) -> FloatArray:
