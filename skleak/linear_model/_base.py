@@ -144,11 +144,12 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
         self._check_mechanism(X, persons)
         with counted_passes(bool(self.verbose)) as passes, fit_task(self, 3) as task:
             objective, labels = self._objective_of(X, y, sample_weight)
+            whose = None if persons is None else self._persons(persons, objective, labels)
+            objective = self._counted(objective, whose)
             if not self._mechanism.adds_to_minimizer:
-                self._release_by_mechanism(objective, task, labels, persons)
+                self._release_by_mechanism(objective, task, labels, whose)
                 return self
             noise = noise_shape(self, objective)
-            whose = None if persons is None else self._persons(persons, objective, labels)
             state = self._solve(objective, task)
             state = replace(state, noise=noise, row_labels=labels, persons=whose)
             with task.part("calibration"):
@@ -239,8 +240,12 @@ class PrivateLinearModel(LinearPredictionMixin, ReleasableModel):
     def _check_mechanism(self, X: Any, persons: Any) -> None:
         """Raise where the mechanism does not go with other parameters, or with the data."""
 
+    def _counted(self, objective: Objective, persons: Persons | None) -> Objective:
+        """Return the objective of the rows that count."""
+        return objective
+
     def _release_by_mechanism(
-        self, objective: Objective, task: Task, labels: Any, persons: Any
+        self, objective: Objective, task: Task, labels: Any, persons: Persons | None
     ) -> None:
         """Fit with noise that is not added to the minimizer."""
 

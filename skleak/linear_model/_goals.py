@@ -423,7 +423,8 @@ class LinearModelProblem:
             sensitivity = release_sensitivity(state, promises) / least
         if "n_samples" in promises.public:
             n_samples = state.objective.n_records
-        return PublicProblem(self.n_parameters, step, n_samples, sensitivity, tuple(obstacles))
+        facts = self.n_parameters, step, n_samples, sensitivity, tuple(obstacles)
+        return PublicProblem(*facts, promises.rows_per_person)
 
 
 def _own_values(

@@ -93,11 +93,12 @@ class MechanismModel(PrivateLinearModel):
         mechanism = self._mechanism
         given = self.get_params(deep=False)
         wrong = mechanism.obstacles(given)
+        goal: Any = self.noise_scale
+        if self._has_guarantee_goal:
+            goal.check(persons=True)
         if not mechanism.adds_to_minimizer:
-            goal: Any = self.noise_scale
-            if self._has_guarantee_goal:
-                goal.check(persons=True)
-            wrong = self._unmet(X, persons) | wrong
+            wrong = self._unmet(X) | wrong
+        wrong |= self._unmet_of_persons(persons)
         reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
         if reasons:
             if mechanism.adds_to_minimizer and persons is not None and self._has_guarantee_goal:
@@ -112,7 +113,23 @@ class MechanismModel(PrivateLinearModel):
                 f"Change them{remedy}."
             )
 
-    def _unmet(self, X: Any, persons: Any) -> dict[str, bool]:
+    def _unmet_of_persons(self, persons: Any) -> dict[str, bool]:
+        """Return what a goal about persons needs, or about rows, and whether it is missing."""
+        about_persons = self._promises().persons
+        return {
+            "`sample_weight` must be None: persons count each record once": (
+                about_persons and self._weighted
+            ),
+            "`persons` must be None: the guarantee is about one row (`rows_per_person` of a goal "
+            "protects persons)": (
+                persons is not None and not about_persons and not self._mechanism.adds_to_minimizer
+            ),
+            "`fit` must be given `persons`, whom `rows_per_person` of the goal is about": (
+                persons is None and about_persons
+            ),
+        }
+
+    def _unmet(self, X: Any) -> dict[str, bool]:
         """Return what noise that is not on a minimizer needs, and whether it is missing."""
         promises = self._promises()
         public, known = promises.public, "n_persons" if promises.persons else "n_samples"
@@ -127,34 +144,41 @@ class MechanismModel(PrivateLinearModel):
             "`public` must hold 'sample_weight' where there are weights": (
                 self._weighted and self._mechanism.takes_weights and "sample_weight" not in public
             ),
-            "`sample_weight` must be None: sums, and persons, count each record once": (
-                self._weighted and (promises.persons or not self._mechanism.takes_weights)
+            "`sample_weight` must be None: sums count each record once": (
+                self._weighted and not self._mechanism.takes_weights
             ),
             "`alpha` must be positive, or 'auto'": self.alpha == 0.0,
             "`reweighting` must be None: weights of it are functions of the records": (
                 self.reweighting is not None
             ),
             "`noise_covariance` must be 'isotropic'": not self._is_isotropic,
-            "`persons` must be None: the guarantee is about one row (`rows_per_person` of a goal "
-            "protects persons)": persons is not None and not promises.persons,
-            "`fit` must be given `persons`, whom `rows_per_person` of the goal is about": (
-                persons is None and promises.persons
-            ),
             "X must lie in memory": is_large_source(X),
         }
 
+    def _counted(self, objective: Objective, persons: Persons | None) -> Objective:
+        """Return the objective of the first rows of persons whom a goal is about.
+
+        Its ridge is that of as many rows as there may be: of persons only their number is public.
+        """
+        rows = self._promises().rows_per_person
+        if rows is None or persons is None:
+            return objective
+        some = persons.places(np.arange(len(persons)))[:, :rows]
+        weights = np.zeros(objective.n_records)
+        weights[persons.rows[some[some >= 0]]] = 1.0
+        alpha = objective.alpha * len(persons) * rows / weights.sum()
+        return replace(objective, sample_weight=weights, alpha=alpha)
+
     def _release_by_mechanism(
-        self, objective: Objective, task: Task, labels: Any, persons: Any
+        self, objective: Objective, task: Task, labels: Any, persons: Persons | None
     ) -> None:
         """Fit with noise from public numbers."""
         goal, promises = self.noise_scale, self._promises()
         assert promises.data_norm is not None
         assert isinstance(goal, EpsilonDelta | GaussianDP)
-        n_records, total, whose = objective.n_records, objective.total, None
-        if promises.persons:  # as many rows as there may be
-            whose = self._persons(persons, objective, labels)
-            objective = _first_rows(objective, whose, goal.rows)
-            n_records = len(whose) * goal.rows
+        n_records, total = objective.n_records, objective.total
+        if persons is not None:  # as many rows as there may be
+            n_records = len(persons) * goal.rows
             total = float(n_records)
         with task.part("calibration"):
             table = PublicTable(
@@ -195,7 +219,7 @@ class MechanismModel(PrivateLinearModel):
         scale = getattr(self, "gradient_noise_scale_", self.noise_scale_)
         state = FitState(objective, lost, scale, bool(self.private_target), feature_names=known)
         state = replace(state, row_labels=labels, noise_elsewhere=noise)
-        self._state = replace(state, persons=whose)
+        self._state = replace(state, persons=persons)
 
     def _provenance(self) -> dict[str, Any]:
         made = super()._provenance()
@@ -206,14 +230,6 @@ class MechanismModel(PrivateLinearModel):
         if hasattr(self, "gradient_noise_scale_"):
             stated["gradient_noise_scale"] = self.gradient_noise_scale_
         return {**made, "mechanism": self._mechanism.name, **stated}
-
-
-def _first_rows(objective: Objective, persons: Persons, most: int) -> Objective:
-    """Return the same objective without the rows of a person beyond the first ones."""
-    some = persons.places(np.arange(len(persons)))[:, :most]
-    weights = np.zeros(objective.n_records)
-    weights[persons.rows[some[some >= 0]]] = 1.0
-    return replace(objective, sample_weight=weights)
 
 
 @singledispatch

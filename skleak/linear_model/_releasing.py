@@ -326,7 +326,8 @@ class ReleasableModel(IndividuallyMeasuredModel):
             isinstance(self.noise_scale, CalibratedNoise),
             self.target_bound,
             not (self.data_norm is None or isinstance(self.data_norm, Real)),
-            getattr(self.noise_scale, "rows_per_person", None) is not None,
+            getattr(self.noise_scale, "rows_per_person", None),
+            self._penalty,
         )
 
     def _refuse_large(self, found: str) -> None:

@@ -117,6 +117,8 @@ class PublicProblem:
         nan where there is none.
     obstacles : tuple of str, default=()
         Why there is none.
+    rows_per_person : int or None, default=None
+        That change is of so many records together, those of a person.
 
     Examples
     --------
@@ -129,6 +131,7 @@ class PublicProblem:
     n_samples: int | None = None
     unit_sensitivity: float = np.nan
     obstacles: tuple[str, ...] = ()
+    rows_per_person: int | None = None
 
     def sensitivity(self) -> float:
         """Return the largest change by a record, over the noise at scale 1.
@@ -386,9 +389,9 @@ class GuaranteeGoal(PublicNoiseGoal):
             )
         if rows is not None and not persons:
             raise ValueError(
-                f"`rows_per_person` of {self} protects persons with noise in the objective, and on "
-                "the sums of a linear regression without an intercept. Here a guarantee is about "
-                "one row: leave it out, or pass one row of each person."
+                f"`rows_per_person` of {self} protects persons in `fit(..., persons=)` of logistic "
+                "and linear regression. Here a guarantee is about one row: leave it out, or pass "
+                "one row of each person."
             )
 
     def __repr__(self) -> str:
@@ -560,7 +563,7 @@ class GaussianDP(GuaranteeGoal):
     rows_per_person : int or None, default=None
         Protect a person, of whose rows at most so many count, the first ones; None to protect one
         row. `fit` is told whose rows are whose as ``persons``, and ``public`` holds "n_persons" in
-        place of "n_samples". For noise in the objective, and on sums without an intercept.
+        place of "n_samples"; ``alpha`` is relative to so many rows of each. Sums take no intercept.
 
     Examples
     --------
@@ -607,7 +610,7 @@ class GaussianDP(GuaranteeGoal):
         ValueError
             For a parameter that is not positive, or where no guarantee holds.
         """
-        self.check()
+        self.check(persons=problem.rows_per_person == self.rows_per_person)
         sensitivity = problem.sensitivity()
         # Less what rounding to the grid of the noise adds to the distance.
         mu = self.mu - np.sqrt(problem.n_parameters) * problem.relative_step
@@ -666,7 +669,7 @@ class EpsilonDelta(GuaranteeGoal):
         ValueError
             For parameters out of range, or where no guarantee holds.
         """
-        self.check()
+        self.check(persons=problem.rows_per_person == self.rows_per_person)
         sensitivity = problem.sensitivity()
         sizes = {"n_parameters": problem.n_parameters, "relative_step": problem.relative_step}
         mu = float(discrete_gaussian_mu(self.epsilon, self.delta, **sizes))

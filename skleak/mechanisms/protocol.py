@@ -205,6 +205,8 @@ class OutputNoise(GridNoise):
         Number of parameters.
     relative_step : float
         Step of the grid of the noise over its least standard deviation.
+    rows_per_person : int or None, default=None
+        As of the goal.
 
     Examples
     --------
@@ -217,6 +219,7 @@ class OutputNoise(GridNoise):
     distance: float
     n_parameters: int
     relative_step: float
+    rows_per_person: int | None = None
 
     @property
     def _on_grid(self) -> dict[str, Any]:
@@ -261,7 +264,8 @@ class OutputPerturbation(Mechanism):
         """
         scale = float(goal.resolve(public))
         distance = public.unit_sensitivity / scale if scale else float("inf")
-        return OutputNoise(scale, distance, public.n_parameters, public.relative_step)
+        sizes = public.n_parameters, public.relative_step
+        return OutputNoise(scale, distance, *sizes, public.rows_per_person)
 
     def obstacles(self, given: dict[str, Any]) -> dict[str, bool]:
         """Say what of the public parameters of an estimator does not go with it, and if it is so.

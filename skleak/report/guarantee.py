@@ -65,8 +65,10 @@ class Promises:
         The promised bound B on the size of a target.
     by_column : bool, default=False
         R is the norm of promised bounds on the columns.
-    persons : bool, default=False
-        The guarantee is about persons, and not about rows.
+    rows_per_person : int or None, default=None
+        The guarantee is about persons, of whose rows so many count, and not about rows.
+    alpha : float, default=0.0
+        For persons, the penalty relative to as many rows as may count.
 
     Examples
     --------
@@ -84,10 +86,16 @@ class Promises:
     calibrated: bool = False
     target_bound: float | None = None
     by_column: bool = False
-    persons: bool = False
+    rows_per_person: int | None = None
+    alpha: float = 0.0
 
     # Share by which a row may pass the promised norm: sums of squares are rounded.
     norm_rounding: ClassVar[float] = 1e-12
+
+    @property
+    def persons(self) -> bool:
+        """True if the guarantee is about persons."""
+        return self.rows_per_person is not None
 
 
 Noise = OutputNoise | ObjectiveNoise | MomentsNoise | SelectionNoise
@@ -224,7 +232,8 @@ def output_perturbation_guarantee(
     least = state.noise_scale * np.sqrt(state.noise.smallest_variance)
     # It counts the rounding itself.
     unrounded = float(release_sensitivity(state, promises) / least)
-    noise = OutputNoise(state.noise_scale, unrounded, n_parameters, step / least)
+    whom = promises.rows_per_person
+    noise = OutputNoise(state.noise_scale, unrounded, n_parameters, step / least, whom)
     return DifferentialPrivacy(
         True,
         (),
@@ -295,9 +304,11 @@ def guarantee_obstacles(state: FitState, promises: Promises) -> list[str]:
     """
     objective = state.objective
     smallest, largest = objective.weight_range
-    before = _said("loss", promises=promises, objective=objective, persons=state.persons)
+    whose = None if promises.persons else state.persons
+    before = _said("loss", promises=promises, objective=objective, persons=whose)
     # That weights are equal is a function of them: a guarantee must not tell it.
-    declared = undeclared(promises, weighted=promises.weighted or smallest != largest)
+    uneven = smallest != largest and not promises.persons  # some of whose rows do not count
+    declared = undeclared(promises, weighted=promises.weighted or uneven)
     after = [] if state.converged else [_NOT_CONVERGED]
     return [*before, *declared, *after, *_said("fit", state=state)]
 
@@ -346,16 +357,20 @@ def release_sensitivity(state: FitState, promises: Promises) -> float:
     # norm is |r| |x|, with one predictor or with one per class. The objective is alpha-strongly
     # convex in all coefficients, so the minimizer moves by the change of the gradient over alpha.
     # A record of weight s is s of N records that change together.
-    effective = objective.total / objective.weight_range[1]
+    effective, alpha, rows = objective.total / objective.weight_range[1], objective.alpha, 1
+    if promises.rows_per_person is not None and state.persons is not None:
+        # Of persons only their number is public: as many rows as there may be, at the same ridge.
+        rows, alpha = promises.rows_per_person, promises.alpha
+        effective = float(len(state.persons) * rows)
     longest = promises.data_norm * (1.0 + promises.norm_rounding)
     slope, farthest = objective.loss.lipschitz, np.inf
     if promises.target_bound is not None and isinstance(objective.loss, SquaredLoss):
         # No minimizer of least squares is longer than half of the first, nor a residual at it
         # larger than the second.
-        farthest = promises.target_bound / np.sqrt(objective.alpha) * (1.0 + 1e-12)
+        farthest = promises.target_bound / np.sqrt(alpha) * (1.0 + 1e-12)
         slope = 0.5 * longest * farthest + promises.target_bound
-    sensitivity = output_perturbation_sensitivity(slope, longest, effective, objective.alpha)
-    return float(min(sensitivity, farthest)) + 2.0 * promises.tol / objective.alpha
+    sensitivity = rows * output_perturbation_sensitivity(slope, longest, effective, alpha)
+    return float(min(sensitivity, farthest)) + 2.0 * promises.tol / alpha
 
 
 def individual_obstacle(state: FitState, promises: Promises) -> str:

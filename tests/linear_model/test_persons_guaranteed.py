@@ -33,6 +33,11 @@ WAYS = [
     (PrivateLinearRegression, NUMBERS | {"mechanism": ObjectivePerturbation(huber=0.1)}),
     (PrivateLinearRegression, NUMBERS | {"fit_intercept": False}),
 ]
+OUTPUT = {"mechanism": "output", "fit_intercept": False, "alpha": 0.3}
+MINIMIZERS = [
+    (PrivateLogisticRegression, PUBLIC | {"classes": [0, 1]} | OUTPUT),
+    (PrivateLinearRegression, NUMBERS | OUTPUT),
+]
 
 
 @pytest.fixture
@@ -43,12 +48,15 @@ def table(rng):
 
 
 @pytest.mark.parametrize("goal", GOALS)
-@pytest.mark.parametrize(("kind", "given"), WAYS)
+@pytest.mark.parametrize(("kind", "given"), [*WAYS, *MINIMIZERS])
 def test_the_guarantee_is_about_persons_and_keeps_the_goal(kind, given, goal, table):
     X, y, persons = table
     model = kind(goal, **given).fit(X, y, persons=persons)
     stated = model.release(require_guarantee=True).provenance_["differential_privacy"]
     assert "one person, of at most 3 rows" in stated["about"]
+    if given.get("mechanism") == "output":
+        assert len(model.fisher_information_loss_) == len(np.unique(persons))
+        return
     assert any("first 3 count" in each for each in stated["assumptions"])
     if isinstance(goal, GaussianDP):
         assert 0.999 < stated["composed_mu"] <= 1.0
@@ -59,7 +67,7 @@ def test_the_guarantee_is_about_persons_and_keeps_the_goal(kind, given, goal, ta
         _ = model.fisher_information_loss_
 
 
-@pytest.mark.parametrize(("kind", "given"), WAYS)
+@pytest.mark.parametrize(("kind", "given"), [*WAYS, *MINIMIZERS])
 def test_public_numbers_do_not_tell_how_many_rows_a_person_has(kind, given, table):
     X, y, persons = table
     found = []
@@ -72,6 +80,27 @@ def test_public_numbers_do_not_tell_how_many_rows_a_person_has(kind, given, tabl
         names = ("alpha_", "noise_scale_", "noise_step_", "gradient_noise_scale_")
         found.append((repr(known), [getattr(model, name, None) for name in names]))
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(("kind", "given"), MINIMIZERS)
+def test_no_person_moves_a_minimizer_further_than_stated(kind, given, rng):
+    goal, found = GaussianDP(1e9, rows_per_person=2), []  # hardly any noise
+    best = 0.0
+    for _ in range(60):
+        X = rng.normal(size=(2, 4, 2))
+        X /= np.linalg.norm(X, axis=2)[..., None] * rng.choice([1.0, 1.0, 2.0])
+        X[1, :2] = X[0, :2] = np.sign(rng.normal(size=(2, 1))) * [1.0, 0.0]
+        X[:, 2:] = rng.choice([-1.0, 1.0], size=(2, 2, 1)) * [1.0, 0.0]
+        y = rng.choice([-1.0, 1.0], size=(2, 4))
+        y[1, :2] = y[0, :2]
+        y = (y > 0.0).astype(int) if "classes" in given else y
+        ends, persons = [], np.array([0, 0, 1, 1])
+        for rows, table, targets in zip((4, rng.integers(3, 5)), X, y, strict=True):
+            model = kind(goal, **given).fit(table[:rows], targets[:rows], persons=persons[:rows])
+            ends.append(model.coef_.ravel())
+        found.append(np.linalg.norm(ends[0] - ends[1]) / model._guarantee.sensitivity)
+        best = max(best, found[-1])
+    assert 0.15 < best <= 1.0 + 1e-9
 
 
 @pytest.mark.parametrize(("kind", "given"), WAYS)
@@ -132,7 +161,9 @@ def test_a_ledger_is_charged_for_the_person(table, tmp_path):
         ({"noise_scale": GaussianDP(1.0)}, {}, "`rows_per_person` of a goal protects persons"),
         ({"noise_scale": GaussianDP(1.0), "mechanism": None}, {}, "by `rows_per_person` of its"),
         ({"noise_scale": GaussianDP(1.0, rows_per_person=0)}, {}, "whole number from 1"),
-        ({"mechanism": "output", "fit_intercept": False, "alpha": 0.1}, {}, "noise in the objec"),
+        ({**OUTPUT, "public": ("n_samples",)}, {}, "number of persons is not said"),
+        ({**OUTPUT, "noise_scale": GOALS[0]}, {"persons": None}, "must be given `persons`"),
+        (OUTPUT, {"sample_weight": np.ones(200)}, "`sample_weight` must be None"),
     ],
 )
 def test_what_does_not_go_with_persons_is_refused(changed, fitted, message, table):

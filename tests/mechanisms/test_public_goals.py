@@ -110,7 +110,7 @@ def test_a_public_goal_that_reaches_for_records_is_given_none(base, records):
     with pytest.raises(AttributeError):
         model.fit(-X[::-1] * 0.5, 1 - y)
     assert asdict(given[0]) == asdict(given[-1])
-    assert all(isinstance(value, int | float | tuple) for value in asdict(given[0]).values())
+    assert all(isinstance(value, int | float | tuple | None) for value in asdict(given[0]).values())
 
 
 def test_a_class_that_is_registered_as_public_is_given_no_records(records):
