@@ -202,14 +202,12 @@ class MechanismModel(PrivateLinearModel):
         self.coef_noise_scale_ = self.intercept_noise_scale_ = None
         describe_noise(noise, self, table)
         self._made_as = {**self._provenance(), "sample_weight": self._weighted}
-        if self.ledger is not None:
-            self._opened_ledger().record(
-                self.ledger_dataset,
-                None,  # its Fisher information is not known
-                mu=guarantee.composed_mu if guarantee.holds else None,
-                description={**self._provenance(), "noise_scale": self.noise_scale_},
-                aligned=False,
-            )
+        most = getattr(noise, "largest_loss", None) if persons is None else None
+        self._charge(
+            guarantee.composed_mu if guarantee.holds else None,
+            most=most if guarantee.holds else np.inf,
+            **{**self._provenance(), "noise_scale": self.noise_scale_},
+        )
         with task.part("solve"):
             draw_by_mechanism(noise, self, objective)
         p, known = objective.n_parameters, getattr(self, "feature_names_in_", None)

@@ -55,7 +55,7 @@ class ChargedParameters:
             None if most is None or ledger.units else [most],
             mu=mu,
             mu_delta=mu_delta,
-            description={"estimator": type(self).__name__, **about},
+            description={"estimator": type(self).__name__} | about,
             aligned=False,
         )
 

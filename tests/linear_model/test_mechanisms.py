@@ -272,3 +272,11 @@ def test_a_report_says_what_the_noise_is_on(way, table):
     name = given["mechanism"]
     where = {"moments": "each sum", "objective": "the gradient", "output": "each coefficient"}
     assert f"standard deviation of the noise on {where[name]}" in page
+
+
+def test_a_ledger_enters_the_largest_loss_that_sums_can_have(table, tmp_path):
+    X, y = table
+    kind, given = WAYS[0]
+    model = kind(GOALS[1], ledger=LeakageLedger(tmp_path / "ledger.db"), **given)
+    stated = model.fit(X, y).ledger.total("default").fisher_information_loss.max()
+    assert model.fisher_information_loss_.max() <= stated < np.inf
