@@ -692,8 +692,7 @@ def split_goal(
 
     Shares are of ``mu^2``, which adds up over steps. A tenth of the delta of an `EpsilonDelta` is
     reserved for steps that may fail with some probability, and the rest sets the mu that is split.
-    Together the steps keep the goal, whatever they are: `skleak.release` of the pipeline states
-    their total. A share of 0.1 gets 0.32 of the mu, and leaves 0.95 of it to one of 0.9.
+    Together the steps keep the goal, whatever they are: `skleak.release` of a pipeline says so.
 
     Parameters
     ----------
